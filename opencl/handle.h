@@ -1,4 +1,4 @@
-// Private to opencl/: owners of OpenCL objects, and errors with the call and the code's name.
+// Private to opencl/: RAII owners of OpenCL objects, and conversion of error codes to exceptions.
 #pragma once
 #ifndef CL_TARGET_OPENCL_VERSION
 #define CL_TARGET_OPENCL_VERSION 120
@@ -11,13 +11,14 @@
 
 namespace gemel::opencl {
 
-/// "CL_OUT_OF_RESOURCES (-5)"
+/// Name and number of a code: "CL_OUT_OF_RESOURCES (-5)".
 std::string code_name(cl_int code);
-/// @throws DeviceError `clCall: CODE` with the context, unless the code is CL_SUCCESS  @throws MemoryError where it says that there is no
-/// memory: some drivers only find out when it is used first
+/// Checks the code of an OpenCL call.
+/// @throws MemoryError for a code that reports missing memory; some drivers notice it only on first use
+/// @throws DeviceError `clCall: CODE` with the context, for any other code but CL_SUCCESS
 void check(cl_int code, const char* call, const std::string& context = {});
 
-/// Owns one OpenCL object and releases it.
+/// Owns an OpenCL object.
 template <class T, cl_int (*release)(T)>
 class Handle {
  public:
@@ -32,7 +33,7 @@ class Handle {
     if (object_) release(object_);
   }
   T get() const { return object_; }
-  /// Where an OpenCL call puts the object that it makes, which this then owns. Only while empty.
+  /// Address at which an OpenCL call stores a new object, which the handle then owns. The handle must be empty.
   T* place() { return &object_; }
   explicit operator bool() const { return object_ != nullptr; }
 
@@ -46,7 +47,7 @@ using ProgramHandle = Handle<cl_program, clReleaseProgram>;
 using KernelHandle = Handle<cl_kernel, clReleaseKernel>;
 using EventHandle = Handle<cl_event, clReleaseEvent>;
 
-/// A device or platform property. Zero or empty where the driver does not know it.
+/// Properties of a device or platform; zero or empty if the driver does not know them.
 template <class T>
 T device_info(cl_device_id device, cl_device_info what) {
   T value{};

@@ -1,4 +1,4 @@
-// Private to opencl/: parts of a CPU device.
+// Private to opencl/: DevicePart, one of the equal parts of a CPU device.
 #pragma once
 #include <tuple>
 
@@ -6,11 +6,11 @@
 
 namespace gemel::opencl {
 
-/// How many equal parts of so many threads a device has.
+/// Number of equal parts of `threads` compute units that a device can be divided into.
 int count_parts(cl_device_id device, int threads);
 
-/// One of the equal parts of a device, to itself as long as this lives. It is not released but lent again: a worker of PoCL lets go of a command's
-/// event a moment after the host has seen the command complete, and looks at the part for that.
+/// Owns one of the equal parts of a device. Parts are reused, never released: a worker of PoCL releases the event of a command a moment after the host
+/// sees the command complete, and accesses the part then.
 class DevicePart {
  public:
   DevicePart() = default;
@@ -19,7 +19,7 @@ class DevicePart {
   DevicePart(DevicePart&& other) noexcept;
   DevicePart& operator=(DevicePart&& other) noexcept;
   ~DevicePart();
-  /// Null: a whole device.
+  /// The part; null for a whole device.
   cl_device_id get() const { return part_; }
 
  private:
@@ -27,7 +27,7 @@ class DevicePart {
   cl_device_id part_ = nullptr;
 };
 
-/// A context, and the part of a device that it was made for.
+/// A context and the device part that it was created for, if any.
 struct Context {
   DevicePart part;
   ContextHandle handle;

@@ -2,7 +2,7 @@
 
 namespace gemel::parallel {
 
-/// How elements of all ranks become one. `mean` is the sum divided by the number of ranks that give data; `bit_and` is for integers.
+/// Operation that combines the elements of all ranks. `mean` divides the sum by the number of ranks that contribute data; `bit_and` is for integers.
 enum class Reduction { sum, mean, min, max, product, bit_and };
 /// "sum", "mean", "min", "max", "product", "bit_and"
 const char* to_string(Reduction reduction);

@@ -1,4 +1,4 @@
-// A stream of bytes out of a gzip file.
+// GzipReader: reads a gzip file as a stream of decompressed bytes.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -8,18 +8,18 @@
 
 namespace gemel::datasets {
 
-/// Inflates a gzip file front to back, checking its checksums.
+/// Decompresses a gzip file from its beginning to its end and verifies its checksums.
 class GzipReader {
  public:
-  /// @param limit  bytes of output beyond which the file is refused: a small file can inflate without end
-  /// @throws DataError where the file is missing or no gzip file
+  /// @param limit  most bytes of output; a larger stream is refused, for a small file can decompress to any size
+  /// @throws DataError if the file is missing or is not a gzip file
   GzipReader(const std::filesystem::path& path, std::int64_t limit);
   ~GzipReader();
   GzipReader(GzipReader&&) noexcept;
 
   const std::filesystem::path& path() const;
-  /// Fills `out` and returns its size; returns less only at the end of the stream.
-  /// @throws DataError where the file is truncated or corrupt, or inflates beyond the limit
+  /// Reads the next bytes into `out` and returns their number, which is less than out.size() only at the end of the stream.
+  /// @throws DataError if the file is truncated or corrupt, or decompresses to more than the limit
   std::size_t read(std::span<std::byte> out);
 
  private:

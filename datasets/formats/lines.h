@@ -1,4 +1,4 @@
-// Lines of text files, whoever wrote them.
+// Splits text into lines, whichever line ends it has: LF, CRLF or CR.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -6,14 +6,14 @@
 
 namespace gemel::datasets {
 
-/// Text without the byte-order mark that some editors put before it.
+/// Removes a UTF-8 byte-order mark from the beginning of a text.
 inline std::string_view without_mark(std::string_view text) {
   constexpr std::string_view kMark = "\xef\xbb\xbf";
   return text.starts_with(kMark) ? text.substr(kMark.size()) : text;
 }
 
-/// Gives the lines to `take(line, number)`, numbers from 1, until it returns false. A line ends with a line feed, which a carriage return may stand before; in
-/// a text without any line feed, as Macs wrote once, with a carriage return. A mark before the text is no part of it.
+/// Calls take(line, number) for each line, numbered from 1, until it returns false. A line ends with LF or CRLF; in a text that has no LF at all, with CR. A
+/// byte-order mark at the beginning of the text is skipped.
 template <class Take>
 void each_line(std::string_view text, const Take& take) {
   text = without_mark(text);
@@ -28,7 +28,7 @@ void each_line(std::string_view text, const Take& take) {
   }
 }
 
-/// Without the lines at its end that hold nothing but spaces.
+/// Removes trailing lines that hold only spaces.
 inline std::string_view without_blank_end(std::string_view text) {
   const std::size_t last = text.find_last_not_of(" \r\n");
   if (last == std::string_view::npos) return {};

@@ -1,4 +1,4 @@
-// .npy files: one array each.
+// Reads and writes .npy files, which hold one array each.
 // Source: numpy/lib/format.py, format versions 1.0 to 3.0.
 #pragma once
 #include <cstddef>
@@ -20,32 +20,33 @@ enum class NpyType : std::uint8_t { float32, float64, float16, int32, int64, uin
 
 /// "float32", "uint8", ...
 std::string_view to_string(NpyType type);
-/// Bytes of one element.
+/// Returns the bytes of one element.
 std::size_t size_of(NpyType type);
 
 struct NpyHeader {
   NpyType type = NpyType::float32;
   Shape shape;
-  /// Where the data begin in the file.
+  /// Offset in bytes from the beginning of the file to the first element.
   std::size_t data_offset = 0;
 };
 
-/// Reads and checks the header, and that the file holds exactly the data it promises; allocates nothing for them.
-/// @throws DataError for anything but a row-major little-endian array of a type above
+/// Reads the header and checks that the file is exactly as long as its header says. Allocates no memory for the elements.
+/// @throws DataError for anything but a row-major little-endian array of one of the types above
 NpyHeader read_npy_header(const SteadyFile& file);
 
-/// A file that is read piece by piece, so that it may be larger than memory.
+/// An .npy file that is read in parts, so that it may be larger than memory.
 class NpyFile {
  public:
-  /// @throws DataError naming the file and what is wrong with it
+  /// @throws DataError if the file cannot be read or is not valid
   explicit NpyFile(const std::filesystem::path& path) : file_(path), header_(read_npy_header(file_)) {}
 
   const std::filesystem::path& path() const { return file_.path(); }
   NpyType type() const { return header_.type; }
   const Shape& shape() const { return header_.shape; }
-  /// Fills `out` with the row-major elements from a byte of the data on. @throws DataError as SteadyFile::read
+  /// Reads the bytes from `offset` of the row-major elements into `out`.
+  /// @throws DataError as SteadyFile::read
   void read(std::int64_t offset, std::span<std::byte> out) const { file_.read(static_cast<std::int64_t>(header_.data_offset) + offset, out); }
-  /// All of it.
+  /// Reads all elements.
   std::vector<std::byte> data() const;
   /// @throws DataError as SteadyFile::check_unchanged
   void check_unchanged() const { file_.check_unchanged(); }
@@ -55,10 +56,10 @@ class NpyFile {
   NpyHeader header_;
 };
 
-/// Writes version 1.0 with the data that `fill` writes, piece by piece; the file appears whole or not at all.
-/// @param spec  any type but bfloat16, which the format lacks
-/// @throws DataError where the file cannot be written
-/// @throws UsageError where `fill` writes other than spec.bytes() bytes, or for bfloat16
+/// Writes a file of format version 1.0. `fill` writes the elements in parts. The file appears complete or not at all.
+/// @param spec  any element type but bfloat16, which the format lacks
+/// @throws DataError if the file cannot be written
+/// @throws UsageError if `fill` does not write spec.bytes() bytes, or the element type is bfloat16
 void write_npy(const std::filesystem::path& path, const Spec& spec, const std::function<void(FileWriter&)>& fill);
 void write_npy(const std::filesystem::path& path, const Spec& spec, std::span<const std::byte> data);
 

@@ -1,4 +1,4 @@
-// A stream of members out of a tar archive, plain or compressed by gzip. Nothing is ever extracted to disk.
+// TarReader: reads the members of a tar archive, plain or gzip-compressed, as a stream. Nothing is extracted to disk.
 // Source: POSIX.1-2017, pax, ustar interchange format; GNU tar manual, long names.
 #pragma once
 #include <cstddef>
@@ -15,10 +15,10 @@
 namespace gemel::datasets {
 
 struct TarMember {
-  /// The whole path, as the archive gives it.
+  /// The member's full path as stored in the archive.
   std::string name;
   std::int64_t bytes = 0;
-  /// False for folders, links and devices.
+  /// False for directories, links and devices.
   bool is_file = false;
 };
 
@@ -26,22 +26,23 @@ class TarReader {
  public:
   static constexpr std::size_t kBlock = 512;
 
-  /// Compressed or not is told by the file's first bytes. @param limit  bytes beyond which what inflates is refused
-  /// @throws DataError where the file is missing or empty
+  /// Detects compression by the file's first bytes.
+  /// @param limit  most bytes that a compressed archive may decompress to
+  /// @throws DataError if the file is missing or empty
   TarReader(const std::filesystem::path& path, std::int64_t limit);
 
-  /// The next member, or nothing at the end of the archive, which is then verified to the end of the file.
-  /// @throws DataError for a wrong checksum, a malformed or truncated archive
+  /// Returns the next member, or nothing at the end of the archive. The rest of the file is then read, so that its checksums are verified.
+  /// @throws DataError if a checksum is wrong, or the archive is malformed or truncated
   std::optional<TarMember> next();
-  /// Reads the data of the member that `next` returned last; all of them at once.
-  /// @throws DataError where the archive ends before
+  /// Reads all data of the member that `next` returned last.
+  /// @throws DataError if the archive ends too early
   void read(std::span<std::byte> out);
 
  private:
-  /// A file as it is, front to back.
+  /// An uncompressed file, read from its beginning to its end.
   struct Plain {
     SteadyFile file;
-    std::int64_t given = 0;  // bytes
+    std::int64_t given = 0;  // bytes read so far
     std::size_t read(std::span<std::byte> out);
   };
   static std::variant<GzipReader, Plain> opened(const std::filesystem::path& path, std::int64_t limit);
@@ -49,9 +50,9 @@ class TarReader {
   std::size_t read_some(std::span<std::byte> out);
   void read_exactly(std::span<std::byte> out, const std::string& what);
   void skip();
-  /// The data of the member at hand, where they are text about the next.
+  /// Reads the data of a member that describes the next one, such as its long name.
   std::string read_text();
-  /// False at the end of the archive.
+  /// Returns false at the end of the archive.
   bool read_header(std::span<std::byte, kBlock> block);
   void begin_member(const std::string& name, std::int64_t bytes);
 
@@ -59,7 +60,7 @@ class TarReader {
   std::variant<GzipReader, Plain> source_;
   static constexpr const char* kNoMember = "the archive";
   std::string member_ = kNoMember;
-  /// Bytes of the member at hand that have not been read, and of the padding after it.
+  /// Unread bytes of the current member, and of the padding after it.
   std::int64_t unread_ = 0, padding_ = 0;
 };
 

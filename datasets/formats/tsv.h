@@ -1,4 +1,4 @@
-// Files of lines with a tab between columns. Nothing is quoted; lines are those of datasets/formats/lines.h, and blank ones at the end are none.
+// TsvFile: a text file with tabs between columns and no quotes. It is split into lines by datasets/formats/lines.h; blank lines at its end do not count.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -16,16 +16,17 @@ namespace gemel::datasets {
 class TsvFile {
  public:
   using Columns = std::vector<std::string_view>;
-  /// What is done with a line. @return whether the lines behind it are looked at
+  /// Handles one line. @return false to stop reading
   using Take = std::function<bool(const Columns& columns)>;
 
-  /// @param data_set  begins its errors  @throws DataError where the file cannot be read
+  /// @param data_set  name that error messages begin with
+  /// @throws DataError if the file cannot be read
   TsvFile(std::string data_set, std::filesystem::path file) : data_set_(std::move(data_set)), path_(std::move(file)), content_(read_fetched(path_)) {}
 
-  /// Line by line. The views are good as long as this object.
-  /// @throws DataError `DATA SET: FILE, line N: ...` for a NUL byte, and for what `take` says in a DataError
+  /// Calls `take` for each line. The views stay valid as long as this object lives.
+  /// @throws DataError `DATA SET: FILE, line N: ...` for a NUL byte, and for a DataError that `take` throws
   void each_line(const Take& take) const;
-  /// `DATA SET: FILE`
+  /// Returns `DATA SET: FILE`, which error messages begin with.
   std::string title() const;
 
  private:

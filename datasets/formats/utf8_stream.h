@@ -1,16 +1,17 @@
-// UTF-8 that comes in pieces which need not end where its characters end.
+// Decodes UTF-8 that arrives in pieces, which may end within a character.
 #pragma once
 #include <string>
 #include <string_view>
 
 namespace gemel::datasets {
 
-/// What can be no part of UTF-8 becomes U+FFFD, one for each longest beginning of a character (Unicode 15, section 3.9; Python's "replace").
+/// Joins pieces of UTF-8 into valid text. Invalid bytes become U+FFFD, one for each longest prefix of a character (Unicode 15, section 3.9; errors="replace" in
+/// Python).
 class Utf8Pieces {
  public:
-  /// @return what is whole by now; a character that is begun waits for its end
+  /// Adds the next bytes. @return the characters that are complete by now; an incomplete one waits for the next call
   std::string add(std::string_view bytes);
-  /// Ends the text. @return U+FFFD where a character was begun
+  /// Ends the text. @return U+FFFD if a character is incomplete, else nothing
   std::string end();
 
  private:

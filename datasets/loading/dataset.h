@@ -1,4 +1,4 @@
-// Dataset: samples that batches are made of.
+// Dataset: the interface of data sets, which make batches from their samples.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,28 +10,29 @@
 
 namespace gemel::datasets {
 
-/// Labels of other meanings (hashes, row numbers) would otherwise ask for a last layer of that many classes.
+/// Most classes of a data set. Larger labels are hashes or row numbers rather than classes, and the last layer would be as large.
 inline constexpr std::int64_t kMaxClasses = 1'000'000;
 
-/// What random changes of a sample are drawn from, beside its number: so they are the same on any rank, by any thread and after resuming.
+/// Key of a sample's random augmentation, together with its number. The draws are thus the same on any rank, in any thread and after resuming.
 struct Draws {
   std::uint64_t seed = 1;
   std::int64_t epoch = 0;
 };
 
-/// Samples with one label each, readable from any thread.
+/// Samples with one label each. All functions may be called from any thread.
 class Dataset {
  public:
   virtual ~Dataset() = default;
-  /// The name that it is opened by: "cifar10".
+  /// Name that opens the data set: "cifar10".
   virtual std::string_view name() const = 0;
   virtual std::int64_t size() const = 0;
-  /// Labels are 0..classes()-1.
+  /// Number of classes; labels are 0..classes()-1.
   virtual std::int64_t classes() const = 0;
-  /// How long a sample is, where samples of like length go well together; 0: all are alike.
+  /// Length of a sample, for batching by length; 0 if all samples are equally long.
   virtual std::int64_t length(std::int64_t) const { return 0; }
-  /// The tensors of a batch of these samples, in this order; axis 0 of each counts them.
-  /// @param samples  0..size()-1 each  @param draws  of the changes that augment them; none: they are as they are
+  /// Makes the tensors of a batch of the samples in the order given; axis 0 of each tensor is the sample.
+  /// @param samples  0..size()-1 each
+  /// @param draws  key of the random augmentation; none: no augmentation
   virtual std::vector<HostTensor> tensors(std::span<const std::int64_t> samples, const std::optional<Draws>& draws = {}) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Rows of a batch whose samples differ in length.
+// Row lengths of padded batches, whose samples differ in length.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -6,14 +6,16 @@
 
 namespace gemel::datasets {
 
-/// How long the rows of a batch are: as its longest sample rounded up to one of a few lengths, so that there are few kinds of batches, or as the
-/// longest sample of all.
+/// of_batch: the longest sample of the batch, rounded up to one of a few lengths, so that few different shapes occur. of_all: the longest sample of the data
+/// set.
 enum class RowLengths { of_batch, of_all };
 
-/// The least of 16, 24, 32, 48, 64, 96 and so on that is no shorter.
+/// Rounds a length up to one of 16, 24, 32, 48, 64, 96 and so on.
 std::int64_t rounded_length(std::int64_t length);
 
-/// Of a batch of these samples. @param data  that tells the length of each sample, length(i)  @param longest  of all samples
+/// Returns the row length of a batch of these samples.
+/// @param data  has length(i), the length of each sample
+/// @param longest  of all samples of the data set
 template <class Data>
 std::int64_t row_length(const Data& data, std::span<const std::int64_t> samples, RowLengths lengths, std::int64_t longest) {
   if (lengths == RowLengths::of_all) return longest;

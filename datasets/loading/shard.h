@@ -1,5 +1,5 @@
-// How a batch is shared out: cut into micro-batches, each of them into shards, one a rank. The first ones have one sample more where it
-// does not divide, or ranks have shares of their own.
+// Splits a batch into micro-batches and each of them into shards, one a rank. Where a number of samples does not divide, the first parts have one more. Ranks
+// may have unequal shares.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -13,16 +13,16 @@ struct SampleRun {
   friend bool operator==(const SampleRun&, const SampleRun&) = default;
 };
 
-/// Part `i` of `parts` of so many samples.
+/// Part `i` of `samples` split into `parts`.
 constexpr SampleRun part_of(std::int64_t samples, std::int64_t i, std::int64_t parts) {
   const std::int64_t least = samples / parts, larger = samples % parts;
   return {least * i + std::min(i, larger), least + (i < larger)};
 }
 
-/// How much of each batch goes to each rank, as parts of a whole; empty: as much to each.
+/// [rank] relative share of each batch; empty: equal shares.
 using Shares = std::vector<std::int64_t>;
 
-/// The same by shares: whole samples, exact where there are as many as parts.
+/// Part of a rank by its share, in whole samples. It equals the share where there are as many samples as the shares add up to.
 inline SampleRun part_of(std::int64_t samples, int rank, int ranks, const Shares& shares) {
   if (shares.empty()) return part_of(samples, rank, ranks);
   std::int64_t all = 0, before = 0;
@@ -35,8 +35,8 @@ inline SampleRun part_of(std::int64_t samples, int rank, int ranks, const Shares
   return {begin, edge(before + shares[static_cast<std::size_t>(rank)]) - begin};
 }
 
-/// What a rank trains of a batch, one run a micro-batch; a run may be empty.
-/// @param micro_batches  of the batch; no more than it has samples
+/// Returns the samples of a batch that a rank trains, one run a micro-batch; a run may be empty.
+/// @param micro_batches  reduced to the number of samples if there are fewer samples
 inline std::vector<SampleRun> shard_of(std::int64_t samples, std::int64_t micro_batches, int rank, int ranks, const Shares& shares = {}) {
   std::vector<SampleRun> out;
   const std::int64_t parts = std::max<std::int64_t>(1, std::min(micro_batches, samples));

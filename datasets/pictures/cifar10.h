@@ -1,4 +1,4 @@
-// CIFAR-10 in its official binary layout: records of a label and the red, green and blue planes of a 32 x 32 picture.
+// CIFAR-10 in its official binary layout: each record is a label, then the red, green and blue planes of a 32 x 32 picture.
 // Source: A. Krizhevsky, https://www.cs.toronto.edu/~kriz/cifar.html, binary version.
 #pragma once
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace gemel::datasets {
 
-/// One of its files: of a folder, read record by record; of an archive, inflated in memory.
+/// A file of records: on disk and read by record, or decompressed from the archive into memory.
 using Cifar10File = std::variant<SteadyFile, std::vector<std::byte>>;
 
 class Cifar10Dataset final : public Pictures {
@@ -25,7 +25,7 @@ class Cifar10Dataset final : public Pictures {
   static constexpr std::int64_t kClasses = 10;
 
   /// @param files   each of kFileBytes
-  /// @param labels  of their records, each below `classes`
+  /// @param labels  [record] of all files, each below `classes`
   Cifar10Dataset(std::vector<Cifar10File> files, std::vector<std::uint8_t> labels, std::int64_t classes, Normalize normalize);
 
   std::string_view name() const override { return "cifar10"; }
@@ -41,14 +41,14 @@ class Cifar10Dataset final : public Pictures {
   std::int64_t classes_;
   std::vector<Cifar10File> files_;
   std::vector<std::uint8_t> labels_;  // [sample]
-  /// What each byte of each channel becomes.
+  /// [channel][byte] pixel value after normalisation.
   std::array<std::array<float, 256>, 3> values_;
 };
 
 /// Opens data_batch_1..5.bin (train) and test_batch.bin (validation).
-/// @param data  the folder that holds them, or holds cifar-10-batches-bin with them; or the official .tar.gz
-/// @param classes  how many the labels must be below; 0: 10
-/// @throws DataError naming the file, its size and the size expected; or file, record and value of a label out of range
+/// @param data  folder that holds the files or the folder cifar-10-batches-bin, or the official .tar.gz
+/// @param classes  labels must be below it; 0: 10
+/// @throws DataError naming the file, its size and the size expected; or the file, the record and a label out of range
 Splits open_cifar10(const std::filesystem::path& data, std::int64_t classes, Normalize normalize);
 
 }  // namespace gemel::datasets

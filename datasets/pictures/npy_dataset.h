@@ -1,5 +1,5 @@
-// npy: a folder with images.npy float32 [N, C, H, W] and labels.npy int64 [N]; val_images.npy and val_labels.npy where
-// present.
+// NpyDataset: pictures in .npy files of one folder. Training: images.npy float32 [N, C, H, W] and labels.npy int64 [N]. Validation, optional: val_images.npy
+// and val_labels.npy.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace gemel::datasets {
 
-/// One split. Pictures are used as they are, and read from the file each time.
+/// One split. Pictures are not changed, and are read from the file on each access.
 class NpyDataset final : public Pictures {
  public:
-  /// @param classes  how many the labels must be below; 0: any label below a million
-  /// @throws DataError naming file, record and value
+  /// @param classes  labels must be below it; 0: any label below a million
+  /// @throws DataError naming the file, the record and the value
   NpyDataset(const std::filesystem::path& images, const std::filesystem::path& labels, std::int64_t classes);
 
   std::string_view name() const override { return "npy"; }
@@ -23,7 +23,7 @@ class NpyDataset final : public Pictures {
   std::int64_t label(std::int64_t i) const override { return labels_[static_cast<std::size_t>(i)]; }
   void copy(std::int64_t i, const Placement& placement, std::span<float> out) const override;
   void check_files() const override { images_.check_unchanged(); }
-  /// Splits of one data set agree on their classes.
+  /// Sets the number of classes, on which the splits of a data set agree.
   void set_classes(std::int64_t classes) { classes_ = classes; }
 
  private:
@@ -34,8 +34,8 @@ class NpyDataset final : public Pictures {
 };
 
 /// Opens both splits of a folder.
-/// @param classes  as above; with 0, the largest label of both splits plus one
-/// @throws DataError naming file, record and value
+/// @param classes  labels must be below it; 0: the largest label of both splits plus one
+/// @throws DataError naming the file, the record and the value
 Splits open_npy(const std::filesystem::path& folder, std::int64_t classes, Normalize normalize);
 
 }  // namespace gemel::datasets

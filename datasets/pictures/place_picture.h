@@ -1,4 +1,4 @@
-// The copy of one picture from planes to interleaved channels, placed: shared by all data sets.
+// Copies one picture from planes [C, H, W] to interleaved channels [H, W, C] with a placement.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace gemel::datasets {
 
-/// Lays one picture into `out`, [H, W, C].
+/// Writes one placed picture to `out`, [H, W, C].
 /// @param pixel  (channel, index in its plane) -> float
-/// @param black  channel -> float: what lies outside the picture
+/// @param black  channel -> float, for pixels outside the picture
 template <class Pixel, class Black>
 void place(const Shape& shape, const Placement& placement, const Pixel& pixel, const Black& black, std::span<float> out) {
   const std::int64_t channels = shape[0], height = shape[1], width = shape[2];

@@ -1,4 +1,4 @@
-// synthetic: pictures made from (seed, index) on the fly, with labels that can be learnt.
+// SyntheticDataset: pictures computed from (seed, index), with learnable labels. It is the data set "synthetic".
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -7,13 +7,14 @@
 
 namespace gemel::datasets {
 
-/// Each class has a pattern of 4 x 4 blocks a channel; a picture is 0.6 times its class's pattern plus 0.4 times noise,
-/// both uniform in [0, 1). The class is drawn, too. Coarse blocks survive crops and pooling.
+/// Each class has a random pattern of 4 x 4 blocks in each channel. A picture is 0.6 times the pattern of its class plus 0.4 times noise, both uniform in [0,
+/// 1); its class is random. Coarse blocks survive crops and pooling.
 class SyntheticDataset final : public Pictures {
  public:
   enum class Split : std::uint32_t { train, validation };
 
-  /// @param shape  [C, H, W]; splits of one seed share the patterns of their classes
+  /// @param shape  [C, H, W]
+  /// @param seed  splits of one seed share the patterns of their classes
   SyntheticDataset(const Shape& shape, std::int64_t classes, std::int64_t size, std::uint64_t seed, Split split);
 
   std::string_view name() const override { return "synthetic"; }

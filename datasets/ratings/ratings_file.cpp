@@ -1,4 +1,4 @@
-// ratings.tsv: its lines as interactions.
+// Reads the lines of ratings.tsv as interactions.
 #include <fmt/format.h>
 
 #include <charconv>

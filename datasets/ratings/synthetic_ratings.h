@@ -1,4 +1,4 @@
-// synthetic, for models that take ratings: users that like items of a group, which can be learnt.
+// Synthetic ratings: users that prefer one group of items, which can be learnt. It is the data set "synthetic" for models that take ratings.
 #pragma once
 #include <cstdint>
 
@@ -8,13 +8,13 @@ namespace gemel::datasets {
 
 struct SyntheticRatingsOptions {
   std::int64_t users = 512, items = 256;
-  std::int64_t samples = 0;  // of the training split at least; more where they come by themselves
+  std::int64_t samples = 0;  // least samples of the training split; there may be more
   RatingsOptions ratings{.name = "synthetic"};
 };
 
-/// Items are dealt out into groups of about 32. Each user likes a group, and meets 20 items or more: one in ten of them is any of another group, the others,
-/// and the last of all, are of the group that it likes as far as that goes.
-/// @throws UsageError for fewer than 2 users or 4 items, or more samples than they can give: users meet half of the items at most
+/// Splits items into groups of about 32. Each user prefers one group and meets 20 items or more: one in ten of them of any other group, the rest and the last
+/// one of the preferred group while it has items left.
+/// @throws UsageError for fewer than 2 users or 4 items, or for too many samples: a user meets at most half of the items
 RatingSplits synthetic_ratings(const SyntheticRatingsOptions& options);
 
 }  // namespace gemel::datasets

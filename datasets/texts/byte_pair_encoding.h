@@ -1,4 +1,4 @@
-// Byte-pair encoding over bytes: GPT-2's tokenizer. The same numbers as Hugging Face's GPT2TokenizerFast, and back to the same bytes.
+// BytePairs: GPT-2's byte-level byte-pair encoding. Tokens equal those of Hugging Face's GPT2TokenizerFast, and decode to the same bytes.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -15,45 +15,48 @@ namespace gemel::datasets {
 
 class BytePairs : public Tokenizer {
  public:
-  /// @param vocabulary  vocab.json  @param merges  merges.txt: pairs of tokens that become one, the first before all others
-  /// @throws DataError where one cannot be read, or merges tokens that the vocabulary lacks: names the line
+  /// @param vocabulary  vocab.json
+  /// @param merges  merges.txt: pairs of tokens that are merged into one, in order of priority
+  /// @throws DataError if a file cannot be read; naming the line if a merge uses tokens that the vocabulary lacks
   BytePairs(const std::filesystem::path& vocabulary, const std::filesystem::path& merges);
   using Merges = std::vector<std::pair<std::string, std::string>>;
-  /// @param special  stand in a text as they are  @throws DataError where a merge is of tokens that the vocabulary lacks: tells its number, from 0
+  /// @param special  tokens that are recognised in the text as they are
+  /// @throws DataError if a merge uses tokens that the vocabulary lacks, with its number from 0
   BytePairs(Vocabulary vocabulary, const Merges& merges, const std::vector<std::string>& special);
 
-  /// Words are cut off with the space before them; each byte is a letter, and letters grow together as the merges say. Time: n log n in a word's length.
+  /// Splits a text into words with the space before them, and a word into bytes, which are merged by priority. Takes n log n time in the length of a word.
   /// Source: A. Radford et al., Language models are unsupervised multitask learners, 2019; R. Sennrich et al., 2016
   std::vector<std::int64_t> encode(std::string_view text) const override;
-  /// The text alone, cut behind. @throws UsageError for a second one
+  /// Encodes a text without special tokens around it, truncated at its end.
+  /// @throws UsageError for a second text
   Tokens for_model(std::string_view text, std::optional<std::string_view> second, std::int64_t longest) const override;
-  /// The bytes that the tokens stand for.
+  /// Returns the bytes that the tokens stand for.
   std::string decode(const std::vector<std::int64_t>& ids) const override;
-  /// <|endoftext|>, both.
+  /// Returns <|endoftext|> for both ends.
   TextEnds ends() const override;
-  /// That of <|endoftext|>, as is usual with GPT-2, which has none of its own; 0 where the vocabulary lacks it.
+  /// Returns <|endoftext|>, the customary padding of GPT-2, which has none of its own; 0 if the vocabulary lacks it.
   std::int64_t padding() const override { return vocabulary_.find("<|endoftext|>").value_or(0); }
   const Vocabulary& vocabulary() const override { return vocabulary_; }
-  /// Whether each byte is a token.
+  /// Tells if each single byte is a token.
   bool has_all_bytes() const;
 
  private:
   struct Merge {
-    std::uint32_t rank, into;  // the smaller first; a token
+    std::uint32_t rank, into;  // rank: priority, lowest first; into: the merged token
   };
   static std::uint64_t pair_of(std::int64_t a, std::int64_t b) { return static_cast<std::uint64_t>(a) << 32 | static_cast<std::uint64_t>(b); }
-  /// A part of a word that is being merged, and what it may become with the one behind it.
+  /// A part of a word, and its possible merge with the part after it.
   struct Part {
-    std::int64_t token;           // -1: it has grown into the one before
-    std::uint32_t before, after;  // parts beside it
-    std::uint32_t rank;           // of the merge; kNone: there is none
+    std::int64_t token;           // -1: merged into the part before it
+    std::uint32_t before, after;  // neighbouring parts
+    std::uint32_t rank;           // of the merge with the next part; kNone: there is none
     std::uint32_t into;
   };
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
-  /// Memory that words use one after another.
+  /// Memory that is reused from word to word.
   struct Scratch {
     std::vector<Part> parts;
-    std::vector<std::uint64_t> joints;  // a heap of rank << 32 | part, the smallest at the front
+    std::vector<std::uint64_t> joints;  // a heap of rank << 32 | part, the smallest first
   };
   BytePairs(Vocabulary vocabulary, const std::vector<std::string>& special);
   void read_merges(const std::filesystem::path& file);
@@ -63,7 +66,7 @@ class BytePairs : public Tokenizer {
 
   Vocabulary vocabulary_;
   SpecialTokens special_;
-  std::array<std::int64_t, 256> byte_ids_{};  // -1: the vocabulary has no token of that byte alone
+  std::array<std::int64_t, 256> byte_ids_{};  // [byte] token; -1: the vocabulary has no token of that byte alone
   std::unordered_map<std::uint64_t, Merge> merges_;
   std::uint32_t next_rank_ = 0;
 };

@@ -1,4 +1,4 @@
-// The tokenizers, by the files of their vocabularies.
+// Opens the tokenizer that a vocabulary's files describe.
 #pragma once
 #include <filesystem>
 #include <memory>
@@ -9,11 +9,12 @@
 namespace gemel::datasets {
 
 /// @param vocabulary  BERT's vocab.txt, or a tokenizer.json, or a folder with the first of vocab.txt, GPT-2's vocab.json and merges.txt, tokenizer.json
-/// @param letters     of vocab.txt: byte pairs keep them, tokenizer.json says it
-/// @throws DataError where none of these is there, or it cannot be read
+/// @param letters     for vocab.txt only: byte-pair encoding keeps the case, and tokenizer.json states it
+/// @throws DataError if none of these exists, or it cannot be read
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& vocabulary, Letters letters = Letters::lower);
-/// Byte pairs alone, of which texts are made again: a folder with vocab.json and merges.txt or with tokenizer.json, or that file.
-/// @throws DataError where none of these is there, or it cannot be read
+/// Opens a byte-pair encoding, whose tokens decode to the exact text.
+/// @param vocabulary  folder with vocab.json and merges.txt or with tokenizer.json, or a tokenizer.json
+/// @throws DataError if none of these exists, or it cannot be read
 std::unique_ptr<BytePairs> open_byte_pairs(const std::filesystem::path& vocabulary);
 
 }  // namespace gemel::datasets

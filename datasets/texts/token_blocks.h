@@ -1,4 +1,4 @@
-// Running text as blocks of tokens, each with the token that follows it: what a language model learns from.
+// TokenBlocks: running text as blocks of tokens, each labelled with the token after it, for language models.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -12,23 +12,23 @@
 namespace gemel::datasets {
 
 struct TokenBlocksOptions {
-  std::string name{};           // that the data set is opened by
+  std::string name{};           // name that opens the data set
   std::int64_t vocabulary = 0;  // tokens are 0..vocabulary-1
   std::int64_t length = 128;    // of a block
 };
 
-/// A batch has "ids", int64 [N, length], and "labels", int64 [N, length]: the token behind each. Each token but the first of the text is a label
-/// once. Where the last block is shorter, ids 0 stand behind it, whose labels are -1.
+/// A batch has "ids", int64 [N, length], and "labels", int64 [N, length]: the token after each. Each token of the text but the first is a label once. A shorter
+/// last block is padded with id 0 and label -1.
 class TokenBlocks final : public Dataset {
  public:
   /// @param tokens  of the text, two or more
   TokenBlocks(TokenBlocksOptions options, std::vector<std::int32_t> tokens);
-  /// Drops all but the first so many.
+  /// Keeps the first `samples` blocks.
   void keep(std::int64_t samples);
 
   std::string_view name() const override { return options_.name; }
   std::int64_t size() const override { return blocks_; }
-  /// The vocabulary's tokens.
+  /// Size of the vocabulary.
   std::int64_t classes() const override { return options_.vocabulary; }
   std::vector<HostTensor> tensors(std::span<const std::int64_t> samples, const std::optional<Draws>& draws = {}) const override;
 
@@ -39,15 +39,16 @@ class TokenBlocks final : public Dataset {
 };
 
 struct TokenBlockSplits {
-  std::unique_ptr<TokenBlocks> train, validation;  // validation: null where there is none
+  std::unique_ptr<TokenBlocks> train, validation;  // validation may be null
 };
 
 struct RunningTextOptions {
-  std::filesystem::path folder{};  // that holds train.txt, and dev.txt where there is one
+  std::filesystem::path folder{};  // holds train.txt, and optionally dev.txt
   std::int64_t length = 128;       // tokens of a block
-  std::int64_t limit = 0;          // at most so many blocks of each split, the first ones; 0: all
+  std::int64_t limit = 0;          // most blocks of each split, the first ones; 0: all
 };
-/// @throws DataError naming the file: train.txt is missing; text that is not UTF-8, or of fewer than two tokens
+/// Reads and tokenizes FOLDER/train.txt and dev.txt.
+/// @throws DataError naming the file: train.txt is missing; a text is not UTF-8, or has fewer than two tokens
 TokenBlockSplits open_running_text(const Tokenizer& tokenizer, const RunningTextOptions& options);
 
 struct SyntheticTokensOptions {
@@ -55,7 +56,7 @@ struct SyntheticTokensOptions {
   std::int64_t samples = 2048;  // blocks of the training split
   std::uint64_t seed = 1;
 };
-/// synthetic, for language models: three tokens in four follow from the one before, the others are any.
+/// Makes synthetic text: three tokens in four follow from the one before, the others are any. It is the data set "synthetic" for language models.
 TokenBlockSplits synthetic_tokens(const SyntheticTokensOptions& options);
 
 }  // namespace gemel::datasets

@@ -1,4 +1,4 @@
-// tokenizer.json: a tokenizer whole, as Hugging Face's tokenizers save it.
+// Reads tokenizer.json, a complete tokenizer as Hugging Face's tokenizers save it.
 // Source: https://huggingface.co/docs/tokenizers, the Tokenizer's parts: normalizer, pre_tokenizer, model, post_processor, added tokens.
 #pragma once
 #include <filesystem>
@@ -10,14 +10,15 @@
 
 namespace gemel::datasets {
 
-/// Whether a vocabulary's file is an object of JSON, and no list of tokens.
+/// Tells if a vocabulary's file is a JSON object rather than a list of tokens.
 bool is_json_object(std::string_view text);
 
-/// The WordPiece or the byte pairs that the file describes, where they give the same numbers as there: its truncation and padding are left to whoever asks.
-/// @param letters  kept is refused where the file says lower case
-/// @throws DataError `tokenizer: FILE: ...` with what the file describes that is neither BERT's WordPiece nor GPT-2's byte pairs, or is damaged
+/// Reads the WordPiece or byte-pair tokenizer that a file describes, if its tokens would equal Hugging Face's. The file's truncation and padding are ignored.
+/// @param letters  kept is refused if the file says lower case
+/// @throws DataError `tokenizer: FILE: ...` if the file is damaged, or describes anything but BERT's WordPiece or GPT-2's byte pairs
 std::unique_ptr<Tokenizer> read_tokenizer_json(const std::filesystem::path& file, Letters letters);
-/// Byte pairs alone. @throws DataError as above, and for WordPiece
+/// Reads a byte-pair tokenizer.
+/// @throws DataError as above, and for WordPiece
 std::unique_ptr<BytePairs> read_byte_pairs_json(const std::filesystem::path& file);
 
 }  // namespace gemel::datasets

@@ -1,4 +1,4 @@
-// Arithmetic on extents that may be anything.
+// Overflow-checked size of a dense array, for extents that come from a file or a user.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace gemel {
 
-/// Bytes of a dense array, or nothing where a product of its extents does not fit in 63 bits. Zero extents do not hide
-/// an overflow of the others: later code multiplies them in any order.
+/// Bytes of a dense array. Empty if an extent is negative, or if the product of the non-zero extents does not fit in 63 bits:
+/// later code multiplies extents in any order, so a zero must not hide an overflow.
 inline std::optional<std::int64_t> checked_bytes(std::span<const std::int64_t> extents, std::size_t element_bytes) {
   std::int64_t product = static_cast<std::int64_t>(element_bytes);
   bool empty = false;

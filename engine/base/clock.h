@@ -1,11 +1,11 @@
-// The host's clock that only goes on: what times of ranks, devices and traces are told by.
+// The host's monotonic clock: the time base of ranks, devices and profiles.
 #pragma once
 #include <chrono>
 #include <cstdint>
 
 namespace gemel {
 
-/// Nanoseconds; only differences mean something. The same for all processes of a machine.
+/// Nanoseconds of the monotonic clock. Only differences are meaningful. All processes of a machine share the clock.
 inline std::int64_t steady_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 }  // namespace gemel

@@ -1,11 +1,11 @@
-// Subnormal numbers, those of float32 below 2^-126: computed as they are, or taken for 0. Some processors take a hundred cycles over each.
+// Subnormal numbers (float32: below 2^-126) are kept or flushed to 0. Some processors spend a hundred cycles on each.
 #pragma once
 
 namespace gemel {
 
 enum class Denormals { keep, flush };
 
-/// Of all that this thread computes from now on, and the threads that it starts. Where the processor has no such switch, nothing changes.
+/// Sets the mode of the calling thread and of threads that it starts later. Has no effect on a processor without such a mode.
 void set_denormals(Denormals denormals);
 
 /// "keep", "flush"

@@ -1,4 +1,4 @@
-// Element types.
+// DType: the element type of a tensor.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +15,14 @@ std::size_t size_of(DType dtype);
 std::string_view to_string(DType dtype);
 /// The inverse of to_string.
 std::optional<DType> parse_dtype(std::string_view name);
-/// The type in OpenCL C in which kernels compute with its elements: "float" for all floating types, "int", "long", "uchar".
+/// OpenCL C type in which kernels compute: "float" for all floating types, "int", "long", "uchar".
 std::string_view opencl_name(DType dtype);
-/// The type in OpenCL C of its elements in memory: "ushort" for float16 and bfloat16, whose bits it holds, else opencl_name.
+/// OpenCL C type of the elements in memory: "ushort" for the bits of float16 and bfloat16, else opencl_name.
 std::string_view opencl_stored_name(DType dtype);
 bool is_floating(DType dtype);
-/// float16 or bfloat16: kernels widen what they load and round what they store.
+/// float16 or bfloat16. Kernels widen such elements on load and round them on store.
 bool is_two_bytes(DType dtype);
-/// The largest relative error of rounding to a floating type, 2^-24, 2^-11 or 2^-8; 0 for the others.
+/// Largest relative error of rounding to a floating type: 2^-24, 2^-11 or 2^-8. 0 for other types.
 double unit_roundoff(DType dtype);
 bool is_integer(DType dtype);
 

@@ -1,4 +1,4 @@
-// How far two words, or two lists of words, are apart.
+// Levenshtein distance of two strings, or of two lists of words.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -11,12 +11,13 @@
 
 namespace gemel {
 
-/// The distance where it is at most `limit`: such a path goes through no beginnings whose lengths differ by more than a part of it allows.
-/// @param a  not longer than b  @param limit  at least as large as the difference of their lengths
+/// Edit distance if it is at most `limit`, else empty. Computes only the band of the table that a path within the limit can touch.
+/// @param a      not longer than b
+/// @param limit  at least the difference of the lengths
 template <class T>
 std::optional<std::size_t> edit_distance_within(std::span<const T> a, std::span<const T> b, std::size_t limit) {
   const std::size_t longer = b.size() - a.size(), beside = (limit - longer) / 2, beyond = a.size() + b.size() + 1;
-  std::vector<std::size_t> row(b.size() + 1, beyond);  // distances of a's beginning to beginnings of b; beyond: not looked at
+  std::vector<std::size_t> row(b.size() + 1, beyond);  // distances of a prefix of a to the prefixes of b; `beyond`: outside the band
   std::iota(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(std::min(longer + beside, b.size()) + 1), std::size_t{0});
   for (std::size_t i = 0; i < a.size(); ++i) {
     const std::size_t first = i >= beside ? i - beside : 0, last = std::min(b.size(), i + 1 + longer + beside);
@@ -30,8 +31,9 @@ std::optional<std::size_t> edit_distance_within(std::span<const T> a, std::span<
   return row.back() <= limit ? std::optional(row.back()) : std::nullopt;
 }
 
-/// Elements to insert, delete or replace to make one of the other. Time: the sum of their lengths times the distance, at most one and a half times the product
-/// of their lengths. Source: V. I. Levenshtein, 1966; E. Ukkonen, Algorithms for approximate string matching, 1985
+/// Number of elements to insert, delete or replace to turn one sequence into the other.
+/// Time: the sum of the lengths times the distance, at most 1.5 times the product of the lengths.
+/// Source: V. I. Levenshtein, 1966; E. Ukkonen, Algorithms for approximate string matching, 1985
 template <class T>
 std::size_t edit_distance(std::span<const T> a, std::span<const T> b) {
   while (!a.empty() && !b.empty() && a.front() == b.front()) a = a.subspan(1), b = b.subspan(1);
@@ -42,7 +44,7 @@ std::size_t edit_distance(std::span<const T> a, std::span<const T> b) {
     if (const auto distance = edit_distance_within(a, b, limit)) return *distance;
 }
 
-/// Letters, for "did you mean".
+/// Edit distance of two strings by characters.
 inline std::size_t edit_distance(std::string_view a, std::string_view b) { return edit_distance(std::span<const char>(a), std::span<const char>(b)); }
 
 }  // namespace gemel

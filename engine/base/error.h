@@ -1,4 +1,4 @@
-// The typed errors. What a user did wrong is one of the first five; InternalError is a fault of Gemel itself.
+// Typed errors. InternalError is a fault of Gemel; all others report a fault of the user's input or of the system.
 #pragma once
 #include <exception>
 #include <stdexcept>
@@ -6,56 +6,56 @@
 
 namespace gemel {
 
-/// Base of every error thrown by Gemel. Text: `op: what is wrong, what was given, what is accepted`.
+/// Base class of all errors that Gemel throws. Text: `op: what is wrong, what was given, what is accepted`.
 class Error : public std::runtime_error {
  public:
-  /// A NUL in the text is spelt out, or what() would end there.
+  /// Escapes NUL characters in the text, at which what() would end.
   explicit Error(const std::string& text);
 };
 
-/// Shapes, element types, axes or attributes that do not fit.
+/// Invalid shapes, element types, axes or attributes.
 class ShapeError : public Error {
  public:
   using Error::Error;
 };
 
-/// A device, its driver, its compiler or its memory.
+/// Failure of a device, its driver, its compiler or its memory.
 class DeviceError : public Error {
  public:
   using Error::Error;
 };
 
-/// A device's memory does not suffice.
+/// A device has not enough memory.
 class MemoryError : public DeviceError {
  public:
   using DeviceError::DeviceError;
 };
 
-/// Communication between processes.
+/// Failure of communication between ranks.
 class CommError : public Error {
  public:
   using Error::Error;
 };
 
-/// A file or a data set: missing, truncated, malformed, out of range.
+/// A file or data set that is missing, truncated, malformed or out of range.
 class DataError : public Error {
  public:
   using Error::Error;
 };
 
-/// A wrong call: an unknown option, a name that does not exist, a use that the state does not allow.
+/// Invalid use: an unknown option or name, or a call that the current state does not allow.
 class UsageError : public Error {
  public:
   using Error::Error;
 };
 
-/// A broken invariant of Gemel's own.
+/// A broken invariant of Gemel itself.
 class InternalError : public Error {
  public:
   using Error::Error;
 };
 
-/// What a user is told of an exception: an Error's own text. Of what libraries throw it is worded here, as their texts are for programmers.
+/// Message for the user. An Error keeps its own text; exceptions of libraries are reworded, because their texts address programmers.
 std::string worded(const std::exception& error);
 
 }  // namespace gemel

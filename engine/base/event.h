@@ -1,4 +1,4 @@
-// Events, which a device or the host completes once and either waits for; fences, which are events in the host's hands.
+// Event: completed once, by a device or by the host. Fence: an event that the host completes.
 #pragma once
 #include <functional>
 #include <memory>
@@ -6,7 +6,7 @@
 
 namespace gemel {
 
-/// Something that happens once. Handles are copied freely, also to other threads. An empty one has happened.
+/// A one-time completion. Handles can be copied and passed to other threads. An empty event is complete.
 class Event {
  public:
   class State {
@@ -19,32 +19,32 @@ class Event {
 
   Event() = default;
   explicit Event(std::shared_ptr<const State> state) : state_(std::move(state)) {}
-  /// Whether it has happened. Waits for nothing.
+  /// True if the event is complete. Does not wait.
   bool done() const { return !state_ || state_->done(); }
-  /// Sleeps until it has happened. @throws DeviceError where the work failed, or a fence of its device was broken
+  /// Blocks until the event is complete. @throws DeviceError if the work failed or a fence of its device was broken
   void wait() const {
     if (state_) state_->wait();
   }
-  /// Calls once it has happened, maybe in a thread of the driver's: what is called returns soon and throws nothing.
+  /// Calls `call` when the event is complete, possibly in a thread of the driver: `call` must be short and must not throw.
   void then(std::function<void()> call) const {
     if (state_)
       state_->then(std::move(call));
     else
       call();
   }
-  /// What happens; null for an empty one.
+  /// Null for an empty event.
   const std::shared_ptr<const State>& state() const { return state_; }
 
  private:
   std::shared_ptr<const State> state_;
 };
 
-/// Holds work of a device back until the host completes it. Destroyed before that it is broken: the work runs, so that nothing hangs,
-/// and whoever then reads from the device, or waits for one of its events, is told by a DeviceError.
+/// Delays work of a device until the host completes the fence. A fence that is destroyed before is broken: the delayed work runs, so that
+/// nothing hangs, and later reads from the device and waits for its events throw DeviceError.
 class Fence {
  public:
   enum class End { complete, broken };
-  /// @param event  that `end` brings about
+  /// @param event  completed by `end`
   Fence(Event event, std::function<void(End)> end) : event_(std::move(event)), end_(std::move(end)) {}
   Fence(Fence&& other) noexcept : event_(std::move(other.event_)), end_(std::exchange(other.end_, nullptr)) {}
   Fence& operator=(Fence&& other) noexcept {
@@ -56,7 +56,7 @@ class Fence {
     if (end_) end_(End::broken);
   }
   const Event& event() const { return event_; }
-  /// From any thread. Once more does nothing.
+  /// Completes the event. May be called from any thread; further calls have no effect.
   void complete() {
     if (const auto end = std::exchange(end_, nullptr)) end(End::complete);
   }

@@ -1,4 +1,4 @@
-// Memory that the host and a device share: given by the caller, or seen through a view.
+// Memory that the host and a device share: HostBytes, which the caller gives to a device, and HostView, through which the host sees device memory.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,23 +11,24 @@
 
 namespace gemel {
 
-/// Memory of the host's for a device to compute in: a shared mapping, for instance.
+/// Host memory for a device to compute in, such as a mapping that processes share.
 struct HostBytes {
-  std::shared_ptr<std::byte> first;  // begins a page; frees the memory with its last owner
+  std::shared_ptr<std::byte> first;  // aligned to kHostPage; its deleter frees the memory
   std::int64_t bytes = 0;
 };
 
-/// The alignment of such memory: drivers compute without a copy of their own only in whole pages.
+/// Alignment of HostBytes. Drivers use host memory without a copy only in whole pages.
 inline constexpr std::int64_t kHostPage = 4096;
 
-/// What is done in a view. `write` leaves undefined what is not written.
+/// How the host uses a view. With `write`, bytes that the host does not write become undefined.
 enum class Access { read, write, read_write };
 
-/// Bytes of a device's memory as the host sees them while this lives. The device and the memory must outlive it.
+/// Device memory as the host sees it, until this object is released or destroyed. Device and memory must outlive it.
 class HostView {
  public:
   HostView() = default;
-  /// @param ready  when the host may use the bytes  @param give_back  brings them to the device; empty where they are in its memory
+  /// @param ready      complete when the host may use the bytes
+  /// @param give_back  returns the bytes to the device; empty if they lie in the device's own memory
   HostView(std::span<std::byte> bytes, Event ready, std::function<Event()> give_back = {})
       : bytes_(bytes), ready_(std::move(ready)), give_back_(std::move(give_back)) {}
   HostView(HostView&& other) noexcept
@@ -41,17 +42,17 @@ class HostView {
   ~HostView() {
     try {
       release();
-    } catch (...) {  // the driver refuses; whoever has to know calls `release`
+    } catch (...) {  // call `release` to see errors of the driver
     }
   }
 
   const Event& ready() const { return ready_; }
-  /// Waits until they are ready.
+  /// Waits until the bytes are ready.
   std::span<std::byte> bytes() const {
     ready_.wait();
     return bytes_;
   }
-  /// Ends the view. @return when the device sees what was written
+  /// Ends the view. @return event that is complete when the device sees what the host wrote
   Event release() {
     bytes_ = {};
     const auto give_back = std::exchange(give_back_, nullptr);

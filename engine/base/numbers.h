@@ -1,4 +1,4 @@
-// Small helpers over spans and integers.
+// Integer helpers: checked narrowing, indices, division that rounds up.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace gemel {
 
-/// Index for a standard container from a signed value that is known not to be negative.
+/// Converts a signed index, which must not be negative, to the index type of standard containers.
 template <class I>
 constexpr std::size_t at(I i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Narrows or throws. @throws InternalError if the value does not fit
+/// Converts between integer types. @throws InternalError if the value does not fit
 template <class To, class From>
 constexpr To narrow(From value) {
   if (!std::in_range<To>(value)) throw InternalError("narrow: " + std::to_string(value) + " does not fit");

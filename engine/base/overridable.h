@@ -1,17 +1,17 @@
-// Overridable: a value that scopes replace for their lifetimes, in whatever order these end.
+// Overridable: a value that scopes replace for their lifetimes. Scopes may end in any order.
 #pragma once
 #include <utility>
 
 namespace gemel {
 
-/// What is in force is what the latest of the living scopes gave, or the first value where none lives.
+/// Holds the value of the newest living scope, or the initial value without one.
 template <class T>
 class Overridable {
  public:
   explicit Overridable(T value) : value_(std::move(value)) {}
   Overridable(const Overridable&) = delete;
   Overridable& operator=(const Overridable&) = delete;
-  /// Scopes that live on have nothing to put back.
+  /// Detaches scopes that outlive this object.
   ~Overridable() {
     for (Scope* s = top_; s; s = s->below_) s->of_ = nullptr;
   }
@@ -24,7 +24,7 @@ class Overridable {
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
-    /// One that is not the latest leaves what it would have put back to the one above it.
+    /// Restores the previous value. A scope that is not the newest hands the value to the scope above it.
     ~Scope() {
       if (!of_) return;
       (above_ ? above_->before_ : of_->value_) = std::move(before_);

@@ -1,4 +1,4 @@
-// Philox4x32-10, a counter-based random generator: the same bits on host and device, whatever the order of evaluation.
+// Philox4x32-10, a counter-based random generator: equal bits on host and device in any order of evaluation.
 // Source: J. K. Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011.
 #pragma once
 #include <array>
@@ -23,21 +23,21 @@ constexpr PhiloxCounter philox(PhiloxCounter c, PhiloxKey k) {
 /// 24 random bits as a float in [0, 1).
 constexpr float unit_float(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
-/// Where a random operator's draws come from; the first four numbers of the state on the device. `fold` tells a loop's trips apart, 0
-/// outside loops.
+/// Random state of a step: the first four numbers of the state tensor on the device. `fold` differs for each trip of a loop; it is 0 outside
+/// of loops.
 struct DrawState {
   std::int64_t seed, step, first_sample, fold;
 };
 
-/// Four random words: numbers 4 block .. 4 block + 3 of the sample whose place in the epoch is `place`. They do not depend on its place
-/// in the batch, so that any split of a batch draws the same.
+/// Four random words: numbers 4 block .. 4 block + 3 of the sample at position `place` of the epoch. They do not depend on the position in
+/// the batch, so any split of a batch draws the same numbers.
 constexpr PhiloxCounter draw(const DrawState& state, std::uint32_t stream, std::int64_t place, std::int64_t block) {
   const auto low = [](std::int64_t v) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v)); };
   const auto high = [](std::int64_t v) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(v) >> 32); };
   return philox({low(block), low(place), low(state.step), stream}, {low(state.seed) ^ high(state.fold), high(state.seed) ^ low(state.fold)});
 }
 
-/// The fold of a loop's trip (from 1) within a loop of fold `fold`.
+/// Fold of trip `trip` (counted from 1) of a loop whose surroundings have fold `fold`.
 /// Source: G. L. Steele et al., Fast splittable pseudorandom number generators, OOPSLA 2014 (SplitMix64).
 constexpr std::uint64_t fold_hash(std::uint64_t fold, std::uint64_t trip) {
   std::uint64_t x = fold + trip * 0x9E3779B97F4A7C15u;
@@ -46,13 +46,13 @@ constexpr std::uint64_t fold_hash(std::uint64_t fold, std::uint64_t trip) {
   return x ^ (x >> 31);
 }
 
-/// FNV-1a, to name streams by text.
+/// FNV-1a hash of a text, which identifies a stream of random numbers.
 constexpr std::uint32_t stream_hash(const char* text, std::uint32_t hash = 2166136261u) {
   for (; *text; ++text) hash = (hash ^ static_cast<std::uint8_t>(*text)) * 16777619u;
   return hash;
 }
 
-/// A host stream of random numbers: one key, counted blocks of four.
+/// Sequential random numbers on the host. One key; a counter numbers blocks of four words.
 class PhiloxStream {
  public:
   PhiloxStream(std::uint64_t seed, std::uint64_t stream)
@@ -71,7 +71,7 @@ class PhiloxStream {
     const std::uint64_t high = next() >> 5, low = next() >> 6;
     return static_cast<double>((high << 26) | low) * 0x1p-53;
   }
-  /// Uniform in 0..bound-1, without bias.
+  /// Uniform in 0..bound-1, without bias. @param bound  greater than 0
   std::uint32_t below(std::uint32_t bound) {
     const std::uint32_t threshold = (0u - bound) % bound;
     for (;;) {

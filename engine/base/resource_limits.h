@@ -1,5 +1,5 @@
-// What this process may use of its machine: fewer cores and less memory than there are, where a mask, a container or a scheduler says so.
-// Nothing else asks the system: who sizes a team of threads by the machine gets many threads on few cores.
+// Cores and memory that this process may use: an affinity mask, a container or a scheduler may grant less than the machine has.
+// No other file asks the system: a thread pool that is sized by the machine has too many threads for the cores that are granted.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -10,28 +10,29 @@
 namespace gemel {
 
 struct AllowedCores {
-  std::vector<int> processors;  // that this thread may run on, ascending: its mask, which Linux keeps within the control groups' cpusets
-  std::optional<double> quota;  // cores whose whole time the control groups grant, 1.5 for instance; nothing: all
-  int of_machine = 1;           // processors that are switched on
+  std::vector<int> processors;  // ascending; the affinity mask of this thread, which Linux keeps within the cpuset of its cgroup
+  std::optional<double> quota;  // cores' worth of time that the cgroups grant, such as 1.5; empty: no quota
+  int of_machine = 1;           // processors online
 
-  /// How many threads can compute at the same time: of a quota a fraction counts as one, since less than one thread there cannot be. At least 1.
+  /// Number of threads that can compute at the same time, at least 1. A fraction of a quota rounds up.
   int count() const;
-  int granted() const;  // by the quota alone, whatever the mask
+  int granted() const;  // by the quota alone, without the mask
   bool is_whole_machine() const { return count() >= of_machine; }
 };
 
-/// @param root  where proc, sys and the control groups lie; the mask is always this thread's
+/// Limits on cores. @param root  folder that holds proc, sys and the cgroups; the mask is always that of the calling thread
 AllowedCores allowed_cores(const std::filesystem::path& root = "/");
 
 struct AllowedMemory {
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
-  std::int64_t limit = kNoLimit;       // bytes: the least that a control group of this process grants, or from which on one is held back
-  std::int64_t free = kNoLimit;        // bytes: of the machine's, what programs can get without swapping
+  std::int64_t limit = kNoLimit;       // bytes: the smallest limit of the cgroups, including the one from which on they throttle (memory.high)
+  std::int64_t free = kNoLimit;        // bytes of the machine that programs can get without swapping
   std::int64_t of_machine = kNoLimit;  // bytes
-  std::int64_t bytes() const;          // the least of them
+  std::int64_t bytes() const;          // the smallest of the three
 };
 
+/// Limits on memory. @param root  folder that holds proc, sys and the cgroups
 AllowedMemory allowed_memory(const std::filesystem::path& root = "/");
 
 }  // namespace gemel

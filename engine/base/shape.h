@@ -10,14 +10,14 @@
 
 namespace gemel {
 
-/// Up to eight extents, held in place: shapes are made for every operator that runs.
+/// Up to eight extents, stored inline, since every operator that runs creates shapes.
 class Shape {
  public:
   static constexpr int kMaxRank = 8;
 
   Shape() = default;
   Shape(std::initializer_list<std::int64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
-  /// @throws ShapeError over eight axes or for a negative extent
+  /// @throws ShapeError for more than eight axes or a negative extent
   explicit Shape(std::span<const std::int64_t> dims);
 
   int rank() const { return rank_; }
@@ -31,7 +31,7 @@ class Shape {
   const std::int64_t* begin() const { return dims_.data(); }
   const std::int64_t* end() const { return dims_.data() + rank_; }
   std::span<const std::int64_t> span() const { return {begin(), end()}; }
-  /// Product of the extents of axes [from, to). @throws ShapeError where that of the extents but 0 does not fit in 63 bits
+  /// Product of the extents of axes [from, to). @throws ShapeError if the product of the non-zero extents does not fit in 63 bits
   std::int64_t product(int from, int to) const;
   std::int64_t elements() const { return product(0, rank_); }
   bool operator==(const Shape& other) const;
@@ -41,23 +41,23 @@ class Shape {
   int rank_ = 0;
 };
 
-/// Stands for an extent that is left open while a graph is built: a prime, so that shapes show how they depend on it.
+/// Placeholder for the open extent of a graph while it is built. A prime, so that products show that they depend on it.
 inline constexpr std::int64_t kOpenExtent = 1'000'003;
 
-/// "[2, 3]"; the open extent and multiples of it are "?" and "4*?".
+/// "[2, 3]". The open extent prints as "?", its multiples as "4*?".
 std::string to_string(const Shape& shape);
 
-/// Axis in 0..rank-1 for one in -rank..rank-1.
+/// Converts an axis of -rank..rank-1 to 0..rank-1.
 /// @throws ShapeError `op: axis A is out of range for NAME SHAPE; accepted: -R..R-1`
 int checked_axis(const char* op, const char* name, const Shape& shape, std::int64_t axis);
 
-/// Elements to step along each axis of a dense tensor.
+/// Strides of a dense tensor, in elements.
 Shape row_major_strides(const Shape& shape);
 
-/// Strides that walk `from` while an index runs over `to`: 0 along broadcast axes. `from` must broadcast to `to`.
+/// Strides of `from`, in elements, for an index that runs over `to`: 0 along broadcast axes. `from` must broadcast to `to`.
 Shape broadcast_strides(const Shape& from, const Shape& to);
 
-/// NumPy's rule. @throws ShapeError `op: A and B do not broadcast ...`
+/// Shape of two broadcast operands by NumPy's rule. @throws ShapeError `op: A and B do not broadcast ...`
 Shape broadcast_shapes(const char* op, const Shape& a, const Shape& b);
 
 }  // namespace gemel

@@ -1,4 +1,4 @@
-// Spec: what is known of a tensor before it has memory.
+// Spec: shape and element type of a tensor.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ struct Spec {
   DType dtype = DType::float32;
 
   std::int64_t elements() const { return shape.elements(); }
-  /// @throws ShapeError where they do not fit in 63 bits
+  /// @throws ShapeError if the size does not fit in 63 bits
   std::int64_t bytes() const;
   bool operator==(const Spec&) const = default;
 };

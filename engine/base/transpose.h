@@ -1,4 +1,4 @@
-// Whether a matrix lies with its last two axes exchanged.
+// Transpose: whether the last two axes of a stored matrix are exchanged.
 #pragma once
 
 namespace gemel {

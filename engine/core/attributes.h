@@ -1,4 +1,4 @@
-// Attributes: what an application of an operator knows besides its inputs. Named, typed, ordered: they compare, hash and print.
+// Attributes: parameters of an operator beside its inputs, such as an axis. Named, typed and ordered, so that they compare, hash and print.
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -16,7 +16,8 @@ namespace gemel {
 
 struct Program;
 
-/// What an operator's `execute` works with beyond its inputs: a communicator, whom to tell. Attributes hold it by identity; no file does.
+/// Object that an operator's `execute` uses beside its inputs, such as a communicator or an observer. Attributes compare it by identity; it cannot
+/// be saved to a file.
 class State {
  public:
   State() = default;
@@ -25,13 +26,12 @@ class State {
   virtual ~State() = default;
 };
 
-/// The types an attribute can have, in the order of Attributes::Item.
+/// Types of attributes, in the order of the alternatives of Attributes::Item.
 enum class Type { integer, real, boolean, text, integers, shape, dtype, program, state };
 std::string_view to_string(Type type);
 
 class Attributes {
  public:
-  /// A captured program is an attribute like any other.
   using Item =
       std::variant<std::int64_t, double, bool, std::string, std::vector<std::int64_t>, Shape, DType, std::shared_ptr<const Program>, std::shared_ptr<State>>;
   using Entry = std::pair<std::string, Item>;
@@ -39,7 +39,7 @@ class Attributes {
   Attributes() = default;
   Attributes(std::initializer_list<Entry> entries) : entries_(entries) {}
 
-  /// Each throws InternalError if the name is missing or of another type.
+  /// Getters by name. @throws InternalError if the attribute is missing or has another type
   std::int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
   bool boolean(std::string_view name) const;
@@ -54,7 +54,7 @@ class Attributes {
   const Item* find(std::string_view name) const;
   void set(std::string_view name, Item item);
   const std::vector<Entry>& entries() const { return entries_; }
-  /// Reals compare by their bits: 0.0 and -0.0 give different results, and NaN is itself.
+  /// Compares reals by their bits: 0.0 differs from -0.0, which give different results, and NaN equals itself.
   bool operator==(const Attributes& other) const;
 
  private:

@@ -1,4 +1,4 @@
-// OpDef: all that the engine knows of an operator. Every field answers a question that would otherwise need a switch.
+// OpDef: the record that holds everything the engine knows about an operator, so that no code switches over operators.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -21,7 +21,7 @@ class HostCall;
 class Interpreter;
 class Launch;
 
-/// One application, before it runs: all that a variant's choice may depend on.
+/// One application of an operator before memory is known. The choice of a variant depends on nothing else but the device.
 struct Problem {
   const OpDef& op;
   const Attributes& attributes;
@@ -46,7 +46,7 @@ struct Variant {
 };
 const char* never_declines(const Problem&, const opencl::DeviceProfile&);
 
-/// What one input's gradient looks at: bit i stands for input or output i.
+/// Inputs and outputs that the gradient of one input reads: bit i stands for input or output i.
 struct Reads {
   std::uint32_t inputs = 0, outputs = 0;
   constexpr Reads operator|(Reads o) const { return {inputs | o.inputs, outputs | o.outputs}; }
@@ -66,23 +66,23 @@ struct Reuse {
   int output, input;
 };
 
-/// An operator whose output element depends on the input elements of the same (broadcast) index alone.
 class ElementwiseLibrary;
+/// An elementwise operator: each output element depends only on the input elements at the same (broadcast) index.
 struct Elementwise {
   std::string body;                             // OpenCL C expression of x0, x1, ... and the scalars by name
-  std::vector<std::string> scalars{};           // real attributes that the body names; they become float arguments
+  std::vector<std::string> scalars{};           // real attributes that the body names; passed as float arguments
   std::string statements{};                     // C statements before the body (fused chains)
-  std::string title{};                          // of a fused chain: "multiply+add+relu"
-  int flops = 1;                                // an element: one for each member of a chain
-  const ElementwiseLibrary* library = nullptr;  // where its kernels are built; null: with the catalog's
+  std::string title{};                          // for a fused chain: "multiply+add+relu"
+  int flops = 1;                                // per element; the sum over a fused chain
+  const ElementwiseLibrary* library = nullptr;  // library that builds its kernels; null: that of the catalog
 };
 
-/// What a fused record computes on each element of a product before it is stored. Its inputs follow the product's.
+/// Elementwise computation on each element of a product before it is stored. In a fused record its inputs follow those of the product.
 struct Epilogue {
   const OpDef* product;
-  std::string text;                    // for kernels (opencl/kernels/epilogue.clh)
-  std::vector<std::string> scalars{};  // real attributes that become float arguments after the inputs
-  int flops = 1;                       // an element
+  std::string text;                    // source for kernels (opencl/kernels/epilogue.clh)
+  std::vector<std::string> scalars{};  // real attributes; passed as float arguments after the inputs
+  int flops = 1;                       // per element
 };
 
 struct AttributeDef {
@@ -91,49 +91,50 @@ struct AttributeDef {
   const char* doc;
 };
 
-/// How a sample's input is filled with numbers.
+/// Distribution of the numbers in a sample's input.
 struct Fill {
   enum class Kind { normal, uniform, integers, distinct } kind = Kind::normal;
-  double low = -1, high = 1;  // uniform: [low, high); integers: low..high-1; distinct: that range, no two alike
-  double away_from_zero = 0;  // real values keep this distance from 0, where a kink is
+  double low = -1, high = 1;  // uniform: [low, high); integers: low..high-1; distinct: different numbers from low to high
+  double away_from_zero = 0;  // least distance of real values from 0, for functions with a kink there
 };
 constexpr Fill uniform(double low, double high) { return {Fill::Kind::uniform, low, high, 0}; }
 constexpr Fill integers(int low, int high) { return {Fill::Kind::integers, double(low), double(high), 0}; }
 constexpr Fill distinct(double low = -2, double high = 2) { return {Fill::Kind::distinct, low, high, 0}; }
 constexpr Fill off_zero(double distance = 0.05) { return {Fill::Kind::normal, -1, 1, distance}; }
 
-/// Inputs on which the generated tests run the operator.
+/// Inputs and attributes with which the generated tests run the operator.
 struct Sample {
   Specs inputs;
   Attributes attributes = {};
-  std::vector<Fill> fills = {};  // [input]; the last serves the inputs after it
+  std::vector<Fill> fills = {};  // [input]; the last entry also applies to further inputs
 };
-/// Inputs that `infer` refuses, with the exact text of the refusal.
+/// Inputs and attributes that `infer` refuses, with the exact message.
 struct Rejected {
   Specs inputs;
   Attributes attributes;
   std::string message;
 };
 
+/// Record of an operator. Optional fields are empty or null where they do not apply.
 struct OpDef {
   std::string name, doc;
-  std::vector<std::string> inputs = {}, outputs = {"y"};  // names, for documentation; an input ending in "..." repeats
+  std::vector<std::string> inputs = {}, outputs = {"y"};  // names, for documentation; an input whose name ends in "..." repeats
   std::vector<AttributeDef> attributes = {};
   Specs (*infer)(const Specs& inputs, const Attributes&) = nullptr;
   Cost (*cost)(const Problem&) = nullptr;
-  void (*reference)(const HostCall&) = nullptr;   // the plain definition, in double on the host
-  Values (*gradient)(const Backward&) = nullptr;  // null: its outputs never want a gradient
-  std::vector<Reads> gradient_reads = {};         // [input]; the last entry also serves the inputs after it
+  void (*reference)(const HostCall&) = nullptr;   // plain definition, in double on the host
+  Values (*gradient)(const Backward&) = nullptr;  // null: outputs never want a gradient
+  std::vector<Reads> gradient_reads = {};         // [input]; the last entry also applies to further inputs
   std::vector<int> writes = {};                   // inputs updated in place
-  std::optional<int> draws = {};                  // the input that is the random state, where it is given
+  std::optional<int> draws = {};                  // input that is the random state, if it is given
   std::vector<Reuse> may_reuse = {};
-  std::optional<int> views = {};  // output 0 is this input's storage under another shape; nothing runs
+  std::optional<int> views = {};  // input whose storage output 0 is, under another shape; nothing runs
   std::optional<Elementwise> elementwise = {};
-  bool takes_epilogue = false;            // a product: each variant also computes `epilogue`, or declines it
-  std::optional<Epilogue> epilogue = {};  // of a record that epilogue fusion made
-  const OpDef* adds = nullptr;            // the product that it adds to its last input (engine/ops/add_product.h); its variants compute both
+  bool takes_epilogue = false;            // true for a product: each variant also computes an `epilogue`, or declines
+  std::optional<Epilogue> epilogue = {};  // set in records that epilogue fusion makes
+  const OpDef* adds = nullptr;            // product that this operator adds to its last input (engine/ops/add_product.h)
   std::vector<Variant> variants = {};
-  /// Runs captured programs (conditional, while) or works with a State: in place of variants and reference, in every interpreter.
+  /// Replaces variants and reference in every interpreter, for operators that run captured programs (conditional, loop) or use a State.
   void (*execute)(Interpreter&, const Attributes&, std::span<const Value>, std::span<const Value>) = nullptr;
   std::vector<Sample> (*samples)() = nullptr;
   std::vector<Rejected> (*rejected)() = nullptr;

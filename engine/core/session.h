@@ -1,4 +1,4 @@
-// Session: one device (or the host reference), the interpreter now in force, and the state that applications share.
+// Session: a device (or the reference on the host), the trace in force, and the state that applications of operators share.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -22,25 +22,25 @@ class Device;
 
 namespace gemel {
 
-/// Where random operators draw from: the state of the current step, and how often each module has drawn in it.
+/// Random state of the current step, and the number of draws that each module has made in it.
 class Random {
  public:
-  /// int64 [4]: seed, step, place of the batch's first sample in the epoch's order, fold (0 outside loops). Where the samples' places
-  /// do not follow each other: int64 [4 + samples], the places behind.
+  /// The state, int64 [4]: seed, step, position of the batch's first sample in the epoch, fold (0 outside of loops). If the samples' positions
+  /// are not consecutive: int64 [4 + samples], followed by the position of each sample.
   const Value& state();
-  /// Begins a step: ordinals count from 0 again.
+  /// Begins a step with this state and resets the ordinals to 0.
   void begin(Value state);
-  /// Replaces the state by one that is made when something draws; ordinals go on.
+  /// Replaces the state by what `make` returns at the next draw. Keeps the ordinals.
   void derive(std::function<Value()> make);
-  /// Whether draws take exactly this value as their state.
+  /// True if `value` is the current state itself.
   bool is_state(const Value& value) const { return state_ && value.storage() == state_.storage(); }
-  /// Ordinals go on where the other's are.
+  /// Takes over the ordinals of another state.
   void continue_ordinals(const Random& other) { ordinals_ = other.ordinals_; }
-  /// Draws so far, by the path of the module that made them.
+  /// Number of draws so far, by path of the module.
   const std::map<std::string, std::int64_t, std::less<>>& ordinals() const { return ordinals_; }
-  /// The module's next draw comes after so many.
+  /// Sets the number of draws that a module has made.
   void continue_after(const std::string& scope, std::int64_t draws) { ordinals_[scope] = draws; }
-  /// Names the next draw of the module in `scope`: a hash of its path and an ordinal in it.
+  /// Counts a draw of the module at path `scope`. @return its stream: a hash of the path and the ordinal of the draw
   std::int64_t next_stream(std::string_view scope);
 
  private:
@@ -55,17 +55,17 @@ class Arena;
 
 class Session {
  public:
-  /// Computation on a device, which the session keeps alive. The thread that makes a session is the one that applies operators in it.
+  /// Makes a session on a device and keeps the device alive. Only the thread that makes a session may apply operators in it.
   explicit Session(std::shared_ptr<opencl::Device> device, std::uint64_t seed = 1);
-  /// Computation in double on the host: slow, exact, the measure of everything else.
+  /// Makes a session that computes in double on the host. Slow; results of devices are compared with it.
   static std::unique_ptr<Session> reference(std::uint64_t seed = 1);
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session();
 
-  /// The interpreter in force decides what an application does, whatever its inputs.
+  /// The trace in force. It decides what an application does, independent of the inputs.
   Trace& trace() { return **trace_; }
-  /// The one that computes, also while a graph is captured.
+  /// The interpreter that computes, also while a graph is captured.
   Interpreter& interpreter() { return *interpreter_; }
   bool capturing() const { return *trace_ != interpreter_.get(); }
   /// @throws UsageError in the reference session
@@ -74,41 +74,42 @@ class Session {
   /// @throws UsageError in another thread than the one that made the session
   void check_thread() const;
 
-  /// A tensor with these contents, in its own element type.
+  /// Makes a tensor from bytes of its element type. @throws ShapeError if their number does not fit
   Value tensor(const Spec& spec, std::span<const std::byte> bytes);
-  /// The same from memory that the transfer keeps alive, without a copy on the host.
+  /// Makes a tensor from bytes that the transfer keeps alive, without a copy on the host.
   Value tensor(const Spec& spec, std::shared_ptr<const std::vector<std::byte>> bytes);
-  /// The same from numbers, rounded to the element type (kept in double by the reference session).
+  /// Makes a tensor from numbers, rounded to the element type. The reference session keeps float32 values in double.
   Value tensor(const Spec& spec, std::span<const double> values);
-  /// The same from an array of float32, as it lies where the tensor is of that type.
+  /// Makes a tensor from float32 numbers, without conversion if the tensor is float32.
   Value tensor(const Spec& spec, std::span<const float> values);
-  /// A tensor with memory and no defined contents.
+  /// Makes a tensor with undefined contents. @param what  names it in out-of-memory errors
   Value empty(const Spec& spec, std::string_view what = "tensor");
 
   Random& random() { return **random_; }
   std::uint64_t seed() const { return seed_; }
-  /// Begins a random step from host numbers (eager): (seed, step, first sample).
+  /// Begins a random step in eager execution, for a batch of consecutive samples. @param first_sample  position of the first one in the epoch
   void begin_random_step(std::int64_t step, std::int64_t first_sample = 0);
-  /// The same for a batch of samples from anywhere in the epoch's order.
+  /// Begins a random step for a batch of any samples. @param places  position of each in the epoch
   void begin_random_step(std::int64_t step, std::span<const std::int64_t> places);
-  /// Seed of what is drawn from now on; begins step 0, and parameters of any path start as the first of that path do.
+  /// Sets the seed, begins random step 0 and resets the counts of parameters by path.
   void manual_seed(std::uint64_t seed);
-  /// How many parameters of this path were begun since the seed was set, before the one that begins now: two of a path start differently.
+  /// Counts a parameter of this path. @return number of such parameters since the seed was set, so that each is initialised differently
   std::int64_t count_begun(const std::string& path) { return begun_[path]++; }
 
-  /// The executor of a program that other programs run (a branch, a loop's body): kept as long as the program is.
+  /// Executor of a program that other programs run (a branch, the body of a loop). Kept as long as the program lives.
   Executor& executor(const std::shared_ptr<const Program>& program);
-  /// Where plans run that no other plan runs.
+  /// Arena of all plans that do not run inside of another one.
   Arena& arena() { return *arena_; }
 
   bool gradients_enabled() const { return *gradients_enabled_; }
   std::uint64_t next_node() { return ++nodes_; }
   std::uint64_t nodes_made() const { return nodes_; }
-  /// Path of the module now running, "" outside.
+  /// Path of the module that is running; "" outside of modules.
   const std::shared_ptr<const std::string>& scope() const { return *scope_; }
-  /// By it others see whether the session is still there: null behind it once it has ended.
+  /// Points to the session, or to null once the session has ended.
   std::shared_ptr<Session* const> itself() const { return itself_; }
-  /// A node that may own itself, by a hook that holds its tensor or by a gradient with a history, lets go of these at the end of the session.
+  /// Clears a node's hooks and accumulated gradient when the session ends. For nodes that may own themselves, by a hook that holds their tensor or
+  /// by a gradient with a history.
   void release_at_end(const std::shared_ptr<Node>& node);
 
  private:
@@ -130,16 +131,18 @@ class Session {
   Overridable<bool> gradients_enabled_{true};
   Overridable<std::shared_ptr<const std::string>> scope_{std::make_shared<const std::string>()};
   std::set<std::weak_ptr<Node>, std::owner_less<>> released_at_end_;
-  std::size_t look_for_expired_at_ = 64;  // nodes
+  std::size_t look_for_expired_at_ = 64;  // size at which expired nodes are removed
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<ExecutorCache> executors_;  // their plans may lie in the arena
 };
 
-/// A step's state for Random, of the session's seed. @param places  of the samples, where they do not follow each other
+/// Makes the random state of a step with the session's seed, in the layout of Random::state.
+/// @param places  position of each sample in the epoch, if they are not consecutive
 Value random_state(Session& session, std::int64_t step, std::int64_t first_sample = 0, std::span<const std::int64_t> places = {});
 
-// Scopes put something in force for their lifetimes. They may end in any order: what is in force is what the latest that lives has put there.
+// Scopes replace a part of the session for their lifetimes. They may end in any order: the newest living scope holds.
 
+/// Puts a trace in force.
 class TraceScope {
  public:
   TraceScope(Session& session, Trace& trace) : scope_(session.trace_, &trace) {}
@@ -148,7 +151,7 @@ class TraceScope {
   Overridable<Trace*>::Scope scope_;
 };
 
-/// Where draws take their state from.
+/// Puts a random state in force.
 class RandomScope {
  public:
   RandomScope(Session& session, Random& random) : scope_(session.random_, &random) {}
@@ -157,7 +160,7 @@ class RandomScope {
   Overridable<Random*>::Scope scope_;
 };
 
-/// Replaces the session's path.
+/// Replaces the path of the running module.
 class PathScope {
  public:
   PathScope(Session& session, std::shared_ptr<const std::string> path) : scope_(session.scope_, std::move(path)) {}
@@ -166,7 +169,7 @@ class PathScope {
   Overridable<std::shared_ptr<const std::string>>::Scope scope_;
 };
 
-/// Pushes a name on the session's path: "layer1" then "conv1" is "layer1.conv1".
+/// Appends a name to the path of the running module: "layer1", then "conv1", gives "layer1.conv1".
 class NameScope {
  public:
   NameScope(Session& session, std::string_view name);
@@ -175,7 +178,7 @@ class NameScope {
   PathScope path_;
 };
 
-/// Turns the recording of histories off or on.
+/// Turns the recording of histories on or off.
 class GradientMode {
  public:
   enum class Mode { off, on };
@@ -186,20 +189,21 @@ class GradientMode {
   Overridable<bool>::Scope scope_;
 };
 
-/// Contents in the element type's own bytes. Waits for the device.
-/// @throws UsageError for a symbolic value  @throws DataError where a kernel met an index or label out of range since the last read
+/// Reads a tensor as bytes of its element type. Waits for the device.
+/// @throws UsageError for a symbolic value
+/// @throws DataError if a kernel has met an index or label out of range since the last read
 std::vector<std::byte> read_bytes(const Value& value);
-/// Contents as numbers (the reference session gives its doubles unrounded).
+/// Reads a tensor as numbers; in the reference session as its doubles, unrounded. @throws as read_bytes
 std::vector<double> read(const Value& value);
-/// Contents of a float32 tensor, without a detour through double. @throws UsageError for another element type
+/// Reads a float32 tensor. @throws UsageError for another element type; else as read_bytes
 std::vector<float> read_floats(const Value& value);
-/// The same into memory that is kept from one read to the next.
+/// Reads a float32 tensor into `into`, whose memory is reused. @throws as read_floats above
 void read_floats(const Value& value, std::vector<float>& into);
-/// Starts a read without waiting for what is enqueued. The call that it returns waits and gives the numbers.
+/// Starts a read without waiting. @return function that waits and returns the numbers
 std::function<std::vector<double>()> read_later(const Value& value);
-/// How often the storage was written, as the trace in force counts it.
+/// Version of the storage of a value, as the trace in force counts it.
 inline std::uint64_t version_of(const Value& value) { return value.session().trace().version(value.storage()); }
-/// Overwrites the contents and bumps the version.
+/// Overwrites a tensor and counts a write. @throws ShapeError if the number of bytes does not fit
 void write(const Value& value, std::span<const std::byte> bytes);
 
 }  // namespace gemel

@@ -1,4 +1,4 @@
-// What a thread beside the session's may do with its device: wait for its work, hold work back, and see the memory of tensors.
+// Access to a session's device from other threads: wait for its work, delay its work, map the memory of its tensors.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -9,23 +9,23 @@
 
 namespace gemel {
 
-/// Happens when all that the session has computed so far is in its tensors. Any thread may wait for it.
-/// @throws UsageError in the reference session, like all of these
+/// Event that is complete when all work that the session has enqueued so far is done. Any thread may wait for it.
+/// @throws UsageError in the reference session, as all functions of this file
 Event mark(Session& session);
-/// What the session computes from now on starts after the event; the host goes on.
+/// Delays all further work of the session until the event is complete. The host does not wait.
 void wait_for(Session& session, const Event& event);
-/// For `wait_for`, and in the hands of whoever computes on the host what the session is to wait for. That thread must not wait for the
-/// session's own work behind it, nor allocate tensors.
+/// Makes a fence for `wait_for`. The thread that completes it must not wait for work of the session behind the fence, nor allocate tensors.
 Fence make_fence(Session& session);
-/// Whether the device computes with the host's own cores, which a thread that spins takes from it.
+/// True if the device computes on the cores of the host, so that a spinning thread slows it down.
 bool computes_on_host(Session& session);
-/// The bytes of a tensor as the host sees them, in its own element type. From any thread; the tensor must outlive the view.
-/// What the host writes is not counted as a write of the session's.
-/// @param after  when its contents are computed, and nothing else uses them
+/// Maps the memory of a tensor to the host, as bytes of its element type. Any thread may call it. The tensor must outlive the view.
+/// Writes by the host do not change the version of the tensor.
+/// @param after  complete when the contents are computed and nothing else uses them
 HostView map(const Value& value, Access access, const Event& after);
 
-/// Memory of a device's tensors in memory that the caller gives.
-/// @param what  names it in messages  @throws UsageError where it does not begin a page or is too small
+/// Makes device memory over host memory that the caller gives.
+/// @param what  names the memory in messages
+/// @throws UsageError if the host memory is not aligned to a page or is too small
 std::unique_ptr<Memory> memory_over(Session& session, const HostBytes& memory, std::int64_t bytes, std::string_view what);
 
 }  // namespace gemel

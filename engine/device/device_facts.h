@@ -1,4 +1,4 @@
-// What a record of a run says of the device that it ran on.
+// Facts about a device for the record of a run.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -10,11 +10,11 @@ namespace gemel {
 struct DeviceFacts {
   std::string platform, name, version, driver, type;  // type: "CPU", "GPU", ...
   std::int64_t compute_units = 1, global_bytes = 0;
-  std::string tuning;              // of the table by which choices are made: a hash, or "none"
-  std::string denormals = "keep";  // or "flush"
+  std::string tuning;              // hash of the tuning table, or "none"
+  std::string denormals = "keep";  // "keep" or "flush"
 };
 
-/// Of the session's device. The reference session has none: its facts are "reference", without numbers.
+/// Facts about the session's device. The reference session gives "reference" as names and no numbers.
 DeviceFacts facts_of(Session& session);
 
 }  // namespace gemel

@@ -1,4 +1,4 @@
-// The interpreter of a device: enqueues each operator as it is computed, for the eager front end and for graphs alike.
+// DeviceInterpreter: enqueues operators on a device at once, for the eager front end and for the executor of graphs.
 #pragma once
 #include <memory>
 
@@ -36,7 +36,7 @@ class DeviceInterpreter : public Interpreter {
   LaunchCache launches_;
 };
 
-/// Where the session's kernels are enqueued. @throws UsageError in the reference session
+/// Launch target of the session's device. @throws UsageError in the reference session
 const LaunchTarget& launch_target(Session& session);
 
 }  // namespace gemel

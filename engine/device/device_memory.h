@@ -1,4 +1,4 @@
-// Memory on a device: an owned buffer, or a range of a longer-lived one.
+// DeviceMemory: a buffer on a device, or a range of other memory.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -12,7 +12,7 @@ namespace gemel {
 class DeviceMemory : public Memory {
  public:
   explicit DeviceMemory(opencl::Buffer buffer) : buffer_(std::move(buffer)), region_(opencl::whole(buffer_)) {}
-  /// A range of memory that is kept alive.
+  /// Makes a range of `whole`, which it keeps alive.
   DeviceMemory(std::shared_ptr<const Memory> whole, const opencl::Region& region) : whole_(std::move(whole)), region_(region) {}
   const opencl::Region& region() const { return region_; }
 
@@ -22,7 +22,7 @@ class DeviceMemory : public Memory {
   opencl::Region region_;
 };
 
-/// The bytes of a value on its device.
+/// Region of a value in the memory of its device.
 opencl::Region region_of(const Value& value);
 
 }  // namespace gemel

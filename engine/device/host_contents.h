@@ -1,4 +1,4 @@
-// HostContents: many tensors seen on the host at once, for files.
+// HostContents: contents of many tensors on the host, for writing files.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -9,22 +9,23 @@
 
 namespace gemel {
 
-/// Contents of tensors on the host, while it lives; they must not be written until then. What lies in a slab is one map for each slab, from
-/// the first of the tensors in it to the last, without a copy where the host shares the memory; what does not is read by itself.
+/// Contents of tensors on the host. The tensors must not be written while this object lives. Tensors of one slab are mapped together, without a
+/// copy if the host shares the memory; other tensors are read one by one.
 class HostContents {
  public:
   /// Waits for the device.
-  /// @throws UsageError for a symbolic value  @throws DataError where a kernel met an index or label out of range since the last read
+  /// @throws UsageError for a symbolic value
+  /// @throws DataError if a kernel has met an index or label out of range since the last read
   explicit HostContents(std::span<const Value> values);
   ~HostContents();
   HostContents(const HostContents&) = delete;
   HostContents& operator=(const HostContents&) = delete;
-  /// Of values[i], in its element type's own bytes.
+  /// Bytes of values[i], in its element type.
   std::span<const std::byte> operator[](std::size_t i) const { return contents_[i]; }
 
  private:
   struct View {
-    Value range;  // keeps the memory
+    Value range;  // keeps the memory alive
     HostView bytes;
   };
   std::vector<View> views_;

@@ -1,4 +1,4 @@
-// Launch: what a variant's `launch` gets: the problem, the memory, and the way to enqueue kernels.
+// Launch: argument of a variant's `launch` function. It holds the problem and its memory, and enqueues kernels.
 #pragma once
 #include <array>
 #include <concepts>
@@ -14,15 +14,15 @@
 
 namespace gemel {
 
-/// Where kernels are enqueued, and where they leave an index or a length that was out of range: four int32 {code, value, bound, 0}, code 0
-/// for "no error".
+/// Device on which kernels are enqueued, and its error word, in which kernels report an index or length out of range:
+/// five int32 {code, value, value, bound, bound}, with each 64-bit number as two halves, lower first; code 0 means no error.
 struct LaunchTarget {
   opencl::Device& device;
   opencl::Region error_word;
 };
 
-/// A kernel's arguments, in order: `Arguments(l.inputs(), l.out(0), rows, columns)`. Regions pass as they are, int64 as `long`, int32 and bool as
-/// `int`, float and double as `float`; a list passes each of its elements.
+/// Arguments of a kernel, in order: `Arguments(l.inputs(), l.out(0), rows, columns)`. A kernel gets int64 as `long`, int32 and bool as `int`, float and
+/// double as `float`. A list adds each of its elements.
 class Arguments : public std::vector<opencl::Argument> {
  public:
   template <class... T>
@@ -55,7 +55,7 @@ class Arguments : public std::vector<opencl::Argument> {
       emplace_back(what);
   }
 };
-/// Numbers that a kernel takes as `int`. @throws what narrow throws
+/// Converts numbers that a kernel takes as `int`. @throws what narrow throws
 template <class... T>
 std::array<std::int32_t, sizeof...(T)> ints(T... numbers) {
   return {narrow<std::int32_t>(numbers)...};
@@ -82,20 +82,20 @@ class Launch {
   const opencl::Region& error_word() const { return target_.error_word; }
   const opencl::DeviceProfile& profile() const { return device().profile(); }
 
-  /// Whether output 0 replaces no input and is, with all inputs, larger than the device's caches: what was stored first has then left
-  /// them before anyone reads it.
+  /// True if output 0 shares no memory with an input and is, together with all inputs, larger than the caches of the device: the results then leave
+  /// the caches before they are read.
   bool leaves_the_caches() const;
 
-  /// Of a record that adds to a sum: brings the sum to output 0, where it does not lie there already. To be called once, first.
-  /// @return whether what is computed is added to the output
+  /// Copies the sum that the operator adds to (OpDef::adds) to output 0, unless it lies there. Call once, before any kernel.
+  /// @return true if the kernels must add their result to output 0
   bool begin_sum() const;
 
-  /// What a fused record appends to the product: the text for its last kernel, "" where there is nothing.
+  /// Source of the epilogue for the last kernel of a product; empty without an epilogue.
   std::string_view epilogue_text() const { return problem_.op.epilogue ? std::string_view(problem_.op.epilogue->text) : ""; }
-  /// That kernel's further arguments. @param first  element of the output where what the kernel writes begins
+  /// Arguments of the epilogue, which follow those of the kernel. @param first  index of the first output element that the kernel writes
   Arguments epilogue_arguments(std::int64_t first = 0) const;
 
-  /// Enqueues a kernel of an embedded file.
+  /// Enqueues a kernel of an embedded file. @param options  compiler options, such as "-DTILE=16"
   void run(std::string_view file, std::string_view kernel, const opencl::Range& range, std::initializer_list<opencl::Argument> arguments,
            std::string_view options = {}) const {
     device().run(device().kernel(file, kernel, options), range, arguments);

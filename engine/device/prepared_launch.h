@@ -1,4 +1,4 @@
-// PreparedLaunch: one operator on operands of known specs: its variant, and what that enqueues, recorded at its first run.
+// PreparedLaunch: the variant chosen for one problem and its recorded launch. LaunchCache: prepared launches by problem.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -16,19 +16,20 @@
 
 namespace gemel {
 
+/// The launch of one problem. The first run records the commands that the variant enqueues; later runs enqueue them again with other memory.
 class PreparedLaunch : public Prepared {
  public:
-  /// Chooses the variant. The operator must outlive this.
+  /// Chooses the variant. The operator must outlive this object. @throws DeviceError if all variants decline
   PreparedLaunch(const LaunchTarget& target, const OpDef& op, Attributes attributes, Specs inputs, Specs outputs);
-  /// Enqueues it. @param in, out  with memory, of the specs given
+  /// Enqueues the launch. @param in, out  values with memory, of the specs given to the constructor
   void run(std::span<const Value> in, std::span<const Value> out);
-  /// Whether it is of this operator with these attributes, on inputs of these specs.
+  /// True if this is the launch of this operator with these attributes on inputs of these specs.
   template <class Operands>
   bool computes(const OpDef& op, const Attributes& attributes, const Operands& in) const;
 
  private:
   Problem problem() const { return {op_, attributes_, inputs_, outputs_}; }
-  /// Chooses among the variants that are not refused.
+  /// Chooses among the variants whose kernels the compiler has not refused.
   void choose_variant();
   void run_variant();
   void check_apart() const;
@@ -42,22 +43,22 @@ class PreparedLaunch : public Prepared {
   Specs inputs_, outputs_;
   const Variant* variant_ = nullptr;
   std::vector<Refused> refused_;
-  std::optional<Cost> cost_;  // with profiling
+  std::optional<Cost> cost_;  // set if work is profiled
   std::int64_t workspace_bytes_ = 0;
   std::string workspace_name_;
-  std::vector<opencl::Region> operands_;                              // inputs, outputs, workspace; of the run under way
-  std::vector<std::size_t> written_;                                  // operands
-  std::vector<std::unique_ptr<const opencl::Recording>> recordings_;  // one for each way in which operands coincided
+  std::vector<opencl::Region> operands_;                              // inputs, outputs and workspace of the current run
+  std::vector<std::size_t> written_;                                  // indices of operands
+  std::vector<std::unique_ptr<const opencl::Recording>> recordings_;  // one for each pattern of operands that share memory
   bool recordable_ = true;
 };
 
-/// Launches by operator, attributes and specs: an operator that is applied again and again, or stands at many places of a graph, has one.
+/// Prepared launches by operator, attributes and input specs. Equal problems share one, in eager execution and in graphs.
 class LaunchCache {
  public:
   explicit LaunchCache(const LaunchTarget& target) : target_(target) {}
-  /// @return null where there is none
+  /// @return null if there is none
   PreparedLaunch* find(const OpDef& op, const Attributes& attributes, std::span<const Value> in) const;
-  /// The one that is there, or a new one, which is kept where the operator is one of the catalog's: another may come to lie at any other's address.
+  /// Returns the cached launch or makes one. Caches launches of operators of the catalog only: the address of another record may be reused.
   std::shared_ptr<PreparedLaunch> make(const OpDef& op, const Attributes& attributes, const Specs& in, const Specs& out);
 
  private:

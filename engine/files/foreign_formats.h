@@ -1,4 +1,4 @@
-// Files that are given in the place of others: by their first bytes, what they are, and what helps.
+// Detection, by the first bytes, of files of other formats that are given as weights.
 #pragma once
 #include <optional>
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace gemel {
 
-/// What a file is that was given as weights and is no safetensors file, with what is accepted: a pointer that git-lfs left, PyTorch's own formats (with the
-/// line of Python that converts the file), HDF5, GGUF, an archive, a web page. Empty where its first bytes tell nothing.
+/// Message that names the format of a file that is not a safetensors file, and what is accepted instead: a git-lfs pointer, PyTorch's formats (with a
+/// line of Python that converts the file), HDF5, GGUF, JSON, an archive, a web page. Empty if the format is unknown.
 std::optional<std::string> known_otherwise(const SteadyFile& file);
 
 }  // namespace gemel

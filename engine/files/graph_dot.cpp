@@ -1,4 +1,4 @@
-// A program as a drawing in Graphviz's language.
+// A program in the language of Graphviz.
 #include <fmt/format.h>
 
 #include <map>

@@ -1,5 +1,4 @@
-// Programs in files: the structure as JSON that a person can read, variables and constants as safetensors beside it, and a
-// drawing for Graphviz.
+// Saving and loading of graphs: the program as readable JSON, variables and constants as a safetensors file beside it; drawing with Graphviz.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -10,13 +9,13 @@
 
 namespace gemel {
 
-/// What a front end knows a program's parts by.
+/// Names that a front end gives to parts of a program.
 struct GraphNames {
-  std::string graph;  // its own name
+  std::string graph;  // name of the graph
   std::map<std::string, Program::Use> values;
-  std::map<std::string, std::vector<int>> operations;  // instructions that are run for what they do
-  std::vector<std::string> parameters, buffers;        // values that last from run to run
-  std::map<std::string, Attributes> settings;          // numbers and texts that the front end keeps
+  std::map<std::string, std::vector<int>> operations;  // instructions that are run for their side effects
+  std::vector<std::string> parameters, buffers;        // variables, by name
+  std::map<std::string, Attributes> settings;          // further data of the front end
 };
 
 struct SavedGraph {
@@ -24,21 +23,22 @@ struct SavedGraph {
   GraphNames names;
 };
 
-/// The structure: slots with their names, instructions with operator, attributes, scope, inputs and outputs with their specs.
-/// One line an instruction.
-/// @throws UsageError for an operator that is not in the catalog (a fused one, one with a State): accepted are the catalog's
+/// Writes a program as JSON without the contents of tensors, one line for each instruction: slots with names; instructions with operator, attributes,
+/// scope, inputs and outputs.
+/// @throws UsageError for an operator that is not in the catalog, such as a fused one or one with a State
 std::string to_json(const Program& program, const GraphNames& names = {});
 
-/// Writes `path` (JSON) and, beside it, `path` with the extension .safetensors: variables and constants under their names.
-/// Where a save is cut short, the files load as they were before it; meanwhile `path` with .last.safetensors is there too.
-/// Waits for the device. @throws UsageError as to_json  @throws DataError where a file cannot be written
+/// Saves a graph: `path` (JSON) and, beside it, `path` with the extension .safetensors, which holds variables and constants by name. Waits for the device.
+/// After an interrupted save the previous graph still loads, from `path` with the extension .last.safetensors.
+/// @throws UsageError as to_json
+/// @throws DataError if a file cannot be written
 void save_graph(const Program& program, const std::filesystem::path& path, const GraphNames& names = {});
 
-/// Reads both files; variables are new tensors in the session. The program is verified.
-/// @throws DataError naming the file and what is wrong with it; for files of two saves
+/// Loads a graph and verifies its program. Variables become new tensors of the session.
+/// @throws DataError naming the file if it is invalid, or if the two files are of different saves
 SavedGraph load_graph(Session& session, const std::filesystem::path& path);
 
-/// Graphviz: one box an instruction, a cluster a scope, edges labelled with specs.
+/// Program in the language of Graphviz: a box for each instruction, a cluster for each scope, edges labelled with specs.
 std::string to_dot(const Program& program);
 
 }  // namespace gemel

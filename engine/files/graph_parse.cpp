@@ -1,5 +1,5 @@
-// Reading graph files. Nothing in them is believed: what an instruction may rely on (how many inputs it has, attributes of the
-// declared types, specs that are inferred, uses that lie in their slots) is checked here or by verify.
+// Reading graph files. Nothing in them is trusted: parsing and `verify` check everything that an instruction relies on, such as its number of
+// inputs, the types of attributes, the inferred specs, and that uses lie in their slots.
 #include <fmt/format.h>
 
 #include <charconv>

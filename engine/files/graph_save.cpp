@@ -1,4 +1,4 @@
-// Graphs to files: the program as JSON, its constants and variables as tensors.
+// Saving graphs: the program as JSON, its constants and variables as tensors.
 #include <fmt/format.h>
 
 #include <algorithm>

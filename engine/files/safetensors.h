@@ -1,4 +1,4 @@
-// safetensors: named tensors in one file. u64 little-endian N, N bytes of JSON, then the data.
+// The safetensors format: named tensors in one file. A file is N (u64, little-endian), N bytes of JSON, then the data.
 // Source: https://huggingface.co/docs/safetensors, format section.
 #pragma once
 #include <cstddef>
@@ -18,39 +18,39 @@ namespace gemel {
 
 struct NamedSpec {
   std::string name;
-  Spec spec;  // in the files' layout
+  Spec spec;  // in the layout of the file
 };
 
-/// A tensor in host memory, row-major. The bytes belong to somebody else and need not be aligned to the element.
+/// A row-major tensor in host memory. Does not own the bytes, which need not be aligned to the element.
 struct NamedTensor {
   std::string name;
   Spec spec;
   std::span<const std::byte> data;
 };
 
-/// Text that goes with a file: its `__metadata__`.
+/// The `__metadata__` of a file: text by name.
 using FileMetadata = std::map<std::string, std::string>;
 
-/// A tensor of an element type that the format knows and the engine has not.
+/// A tensor whose element type the format has and the engine has not.
 struct ForeignTensor {
   std::string name;
   Shape shape;
-  std::string_view type;  // in the format's words: "U8"
+  std::string_view type;  // name in the format, such as "U8"
 };
 
-/// What becomes of foreign tensors: files of Gemel's own have none, of others' weights a model may have no use for them.
+/// Treatment of foreign tensors. Gemel's own files have none; in weights of others a model may not need them.
 enum class ForeignTensors { refused, listed };
 
-/// What a safetensors file says of its tensors; their data are not read. It is checked against the file's size: what
-/// `tensors` and `foreign` name is there, whole, and nothing else is.
+/// Header of a safetensors file; the data are not read. The header is checked against the size of the file: the tensors cover the data exactly.
 class SafetensorsHeader {
  public:
-  /// Accepts F32, F16, BF16, I32, I64 and BOOL; F64, which becomes float32; and, where foreign tensors are listed, every other type of the format.
-  /// @throws DataError naming the file, the tensor and what is wrong with it, or what the file is that is none of these
+  /// Reads a header. Accepts F32, F16, BF16, I32, I64 and BOOL; F64, which is read as float32; and all other types of the format if foreign tensors are
+  /// listed.
+  /// @throws DataError naming the file, the tensor and the fault, or the format of a file that is not safetensors
   explicit SafetensorsHeader(const std::filesystem::path& path, ForeignTensors foreign = ForeignTensors::refused);
 
   const std::filesystem::path& path() const { return file_.path(); }
-  /// In the header's order, as the other lists are.
+  /// Tensors in the order of the header, as in the other lists.
   std::span<const NamedSpec> tensors() const { return tensors_; }
   std::span<const ForeignTensor> foreign() const { return foreign_; }
   const FileMetadata& metadata() const { return metadata_; }
@@ -58,31 +58,31 @@ class SafetensorsHeader {
  private:
   friend class SafetensorsFile;
   struct Place {
-    std::size_t begin;  // in the data
-    bool is_double;     // and is read as float32
+    std::size_t begin;  // offset in the data
+    bool is_double;     // F64, read as float32
   };
   SteadyFile file_;
-  std::int64_t data_offset_ = 0;  // in the file
+  std::int64_t data_offset_ = 0;  // offset of the data in the file
   std::vector<NamedSpec> tensors_;
   std::vector<Place> places_;  // [tensor]
   std::vector<ForeignTensor> foreign_;
   FileMetadata metadata_;
 };
 
-/// A safetensors file and its data. They are read once, so nothing that becomes of the file afterwards reaches them.
+/// A safetensors file and its data. The data are read once; later changes of the file have no effect.
 class SafetensorsFile {
  public:
-  /// @throws DataError as SafetensorsHeader, and where the file changes while it is read
+  /// @throws DataError as SafetensorsHeader, and if the file changes while it is read
   explicit SafetensorsFile(const std::filesystem::path& path) : SafetensorsFile(SafetensorsHeader(path)) {}
-  /// F64 is rounded to float32. A file that another was renamed over is read to its end.
-  /// @throws DataError naming the file where it has changed since its header was read
+  /// Reads the data; rounds F64 to float32. A file that was replaced by a rename is read to its end.
+  /// @throws DataError naming the file if it was changed since its header was read
   explicit SafetensorsFile(SafetensorsHeader header);
 
   const SafetensorsHeader& header() const { return header_; }
   const std::filesystem::path& path() const { return header_.path(); }
-  /// In the header's order. The data live as long as this object.
+  /// Tensors in the order of the header. The data live as long as this object.
   std::span<const NamedTensor> tensors() const { return tensors_; }
-  /// The tensor of that name, or null.
+  /// Tensor of that name, or null.
   const NamedTensor* find(std::string_view name) const;
   const FileMetadata& metadata() const { return header_.metadata(); }
 
@@ -93,13 +93,13 @@ class SafetensorsFile {
   std::map<std::string, std::size_t, std::less<>> by_name_;
 };
 
-/// Of names, specs, contents and metadata, in whatever order a file has them: text that tells damage and other contents.
+/// Checksum of names, specs, contents and metadata, independent of their order in a file. Detects damage and other contents.
 std::string checksum_of(std::span<const NamedTensor> tensors, const FileMetadata& metadata = {});
 
-/// Writes the tensors, header entries in the order given; the file appears whole or not at all (write_file_atomically).
-/// The default metadata is what safetensors.torch expects.
-/// @throws DataError where the file cannot be written
-/// @throws UsageError for names given twice or not in UTF-8, or bytes that do not match a spec
+/// Writes a safetensors file atomically (write_file_atomically), with header entries in the given order.
+/// @param metadata  the default is what safetensors.torch expects
+/// @throws DataError if the file cannot be written
+/// @throws UsageError for a name that occurs twice or is not UTF-8, or bytes that do not match a spec
 void write_safetensors(const std::filesystem::path& path, std::span<const NamedTensor> tensors, const FileMetadata& metadata = {{"format", "pt"}});
 
 }  // namespace gemel

@@ -1,4 +1,4 @@
-// TensorBoard event files with scalars.
+// TensorBoardWriter: event files of TensorBoard with scalars.
 // Source: tensorflow/core/lib/io/record_writer.h (records), tensorflow/core/util/event.proto, summary.proto (messages).
 #pragma once
 #include <cstddef>
@@ -12,22 +12,22 @@
 
 namespace gemel {
 
-/// CRC-32C (Castagnoli) of the bytes, masked as records store it: rotated right by 15 bits, plus 0xa282ead8.
+/// CRC-32C (Castagnoli) as records store it: rotated right by 15 bits, plus 0xa282ead8.
 std::uint32_t masked_crc32c(std::span<const std::byte> bytes);
 
-/// Writes one event file; TensorBoard shows the folders that hold one as runs.
+/// Writes one event file. TensorBoard shows each folder with event files as a run.
 class TensorBoardWriter {
  public:
-  /// Creates the folder where it is missing, and in it a new `events.out.tfevents.*`, by its name the last.
-  /// @throws DataError naming the path and the system's reason
+  /// Creates the folder if it is missing, and in it a new file `events.out.tfevents.*` whose name sorts last.
+  /// @throws DataError naming the path and the reason
   explicit TensorBoardWriter(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const { return file_->path(); }
-  /// Says that a run begins whose first step is this: TensorBoard then shows no point of that step or a later one which stands before it in this file
-  /// or an earlier one. @throws DataError as `scalar` does
+  /// Marks the start of a run at a step. TensorBoard then hides earlier points, of this and earlier files, with this or a later step.
+  /// @throws DataError as `scalar`
   void begin_at(std::int64_t step);
-  /// Adds one point to the curve `tag`, with the time of the call. It is in the file when this returns.
-  /// @throws DataError naming the file and the system's reason; the file then holds the points before, whole
+  /// Adds one point to the curve `tag`, with the current time. The point is in the file when this returns.
+  /// @throws DataError naming the file and the reason; the file then ends with the previous point
   void scalar(std::string_view tag, float value, std::int64_t step);
 
  private:

@@ -1,5 +1,5 @@
-// Weights as others leave them: one safetensors file, or shards of one and their index, model.safetensors.index.json.
-// Source: https://huggingface.co/docs/transformers, big models: {"weight_map": {tensor: file in the index's folder}}.
+// Weights in the layouts of Hugging Face: one safetensors file, or several with an index, model.safetensors.index.json.
+// Source: https://huggingface.co/docs/transformers, big models: {"weight_map": {tensor: file in the folder of the index}}.
 #pragma once
 #include <filesystem>
 #include <span>
@@ -10,17 +10,17 @@
 
 namespace gemel {
 
-/// What the files say of their tensors; their data are not read.
+/// Headers of all files of the weights; the data are not read.
 class WeightsHeader {
  public:
-  /// @param path  a safetensors file, an index of shards, or a folder that holds model.safetensors or else model.safetensors.index.json
-  /// @throws DataError as SafetensorsHeader does, where a folder has neither, and for an index that is none or does not fit its shards
+  /// @param path  a safetensors file, an index, or a folder with model.safetensors or model.safetensors.index.json
+  /// @throws DataError as SafetensorsHeader; also if a folder has neither file, or an index is invalid or does not match its files
   explicit WeightsHeader(const std::filesystem::path& path);
 
-  /// Of all shards, one behind the other.
+  /// Tensors of all files, one file after the other.
   std::span<const NamedSpec> tensors() const { return tensors_; }
   std::span<const ForeignTensor> foreign() const { return foreign_; }
-  /// Whether some file has that field.
+  /// True if the metadata of any file has that field.
   bool has_metadata(const std::string& field) const;
 
  private:
@@ -32,10 +32,10 @@ class WeightsHeader {
   std::vector<ForeignTensor> foreign_;
 };
 
-/// And their data.
+/// All files of the weights and their data.
 class WeightsFile {
  public:
-  /// @throws DataError as WeightsHeader, and where a file changes while it is read
+  /// @throws DataError as WeightsHeader, and if a file changes while it is read
   explicit WeightsFile(const std::filesystem::path& path) : WeightsFile(WeightsHeader(path)) {}
   explicit WeightsFile(WeightsHeader header);
 

@@ -1,4 +1,4 @@
-// Convolution along time: that of pictures of height 1.
+// conv1d: a 2-D convolution of images of height 1.
 #include <fmt/format.h>
 
 #include "engine/base/error.h"

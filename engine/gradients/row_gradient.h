@@ -1,5 +1,5 @@
-// Gradients of embeddings as rows: values that know some rows of a table and stand for zeros elsewhere. They have no memory of their own, so
-// operators and reads refuse them; to_dense makes the table. Two passes over one batch give them alike, in eager and captured.
+// Row gradients: gradients of embedding tables that hold some rows; all other rows are zero. They have no memory of their own, so operators
+// and reads refuse them; to_dense makes a dense table. Eager and captured passes over one batch give equal rows.
 #pragma once
 #include <string>
 
@@ -7,18 +7,18 @@
 
 namespace gemel {
 
-/// A value of the table's spec that is made of rows.
+/// Makes a row gradient of a table.
 /// @param table  float32 [rows, width]
 Value table_of(RowValues rows, const Spec& table);
-/// The rows of a value that is made of them; null for any other.
+/// Rows of a row gradient; null for any other value.
 const RowValues* row_values(const Value& value);
-/// The table with its zeros; what is dense stays as it is, and so does a whole table. Rows add up in the order in which they are given.
-/// @param into  memory for it where it is made, or empty
+/// Converts a row gradient to a dense table; returns dense values as they are. Rows add up in the order in which they are given.
+/// @param into  memory for the table if it has to be made, or empty
 Value to_dense(Value value, const Value& into = {});
-/// @throws UsageError for rows. @param who  begins the message, as "add: input 0"
+/// @throws UsageError if the value is a row gradient. @param who  begins the message, such as "add: input 0"
 void refuse_rows(const std::string& who, const Value& value);
 
-/// Contributions to a gradient, of which the first may be missing: rows follow rows; beside what is dense they are made dense.
+/// Adds a contribution to a gradient; `sum` may be empty. Concatenates two row gradients; converts a row gradient that meets a dense one.
 void accumulate(Value& sum, Value more);
 
 }  // namespace gemel

@@ -1,5 +1,5 @@
-// Records that add a product to a sum, in its memory where that may be: sum + product. A weight gradient of several micro-batches is added
-// up so, and memory is read and written once for each instead of twice and once more.
+// Records of sum + product, written to the memory of the sum where possible. Weight gradients of several micro-batches are accumulated so: each reads and
+// writes the sum once, where a product and an addition would access it three times.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -31,7 +31,7 @@ Cost cost(const Problem& p) {
 
 template <const OpDef& (*product)()>
 void reference(const HostCall& c) {
-  const std::vector<double> sum(c.real(2).begin(), c.real(2).end());  // the output may lie there
+  const std::vector<double> sum(c.real(2).begin(), c.real(2).end());  // the output may share its memory
   product().reference(c);
   std::ranges::transform(sum, c.out_real(0), c.out_real(0).begin(), std::plus());
 }
@@ -66,7 +66,8 @@ std::vector<Rejected> rejected() {
           {{s.inputs[0], s.inputs[1], whole}, s.attributes, name + to_string(whole) + "; accepted: float32"}};
 }
 
-/// @tparam product  of two inputs, in float32; its variants find out by Launch::begin_sum
+/// Makes the record "add_NAME" of a product.
+/// @tparam product  record of two float32 inputs; its variants add to the output if Launch::begin_sum says so
 template <const OpDef& (*product)()>
 OpDef record() {
   OpDef def = product();

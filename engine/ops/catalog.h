@@ -1,4 +1,4 @@
-// Every operator: the families' records in one list.
+// The list of all operators, which joins the lists of the families.
 #pragma once
 #include <span>
 #include <string_view>
@@ -8,7 +8,7 @@
 namespace gemel {
 
 std::span<const OpDef* const> catalog();
-/// nullptr where there is none of that name.
+/// Returns the record of that name, or nullptr.
 const OpDef* find_op(std::string_view name);
 
 }  // namespace gemel

@@ -1,4 +1,4 @@
-// What records have in common: checks with the house's error text, and usual inference, costs and samples.
+// Helpers for records: checks with uniform error messages, common shape inference, costs and samples.
 #pragma once
 #include <string>
 #include <vector>
@@ -12,46 +12,48 @@
 
 namespace gemel {
 
-// Operators that compute accept the types that their kernels compute with; those that only move elements take any type.
-/// @throws ShapeError `op: NAME is bfloat16 [2]; accepted: float32`, the last words being `accepted`
+// Operators that compute accept the element types that their kernels compute in; operators that only move elements accept any.
+/// @throws ShapeError `op: NAME is bfloat16 [2]; accepted: ` followed by `accepted`
 void check_type(const char* op, const char* name, const Spec& spec, std::initializer_list<DType> types, const char* accepted);
 void check_float32(const char* op, const char* name, const Spec& spec);
-/// float32, float16 or bfloat16
+/// Accepts float32, float16 or bfloat16.
 void check_floating(const char* op, const char* name, const Spec& spec);
-/// float32, float16, bfloat16, int32 or int64
+/// Accepts float32, float16, bfloat16, int32 or int64.
 void check_number(const char* op, const char* name, const Spec& spec);
-/// float32, float16, bfloat16, int32, int64 or bool
+/// Accepts float32, float16, bfloat16, int32, int64 or bool.
 void check_computes(const char* op, const char* name, const Spec& spec);
 void check_integer(const char* op, const char* name, const Spec& spec);
 void check_same_dtype(const char* op, const Spec& a, const Spec& b);
 void check_rank(const char* op, const char* name, const Spec& spec, int rank);
 void check_shape(const char* op, const char* name, const Spec& spec, const Shape& expected);
-/// An attribute of two numbers, one for each axis of an image. @throws ShapeError where they are not two of at least `least`
+/// Checks an attribute of two numbers, one for each axis of an image.
+/// @throws ShapeError if it does not have two numbers of at least `least`
 void check_pair(const char* op, const Attributes& attributes, const char* name, std::int64_t least);
 
 using opencl::kEmulatedLoop;
 
-/// Why kernels decline that keep blocks in a work-item's private memory, which GPUs have little of.
+/// Reason why kernels that keep blocks in private memory decline a GPU, which has little of it.
 inline constexpr const char* kForCpus = "it is for CPUs";
 inline constexpr const char* kGroupsTooSmall = "the device's work-groups are too small";
-/// Whether the device runs a work-item's vectors as its own, as CPUs do: not a GPU, nor an emulator of one.
+/// Tells if each work-item executes vectors by itself, as on CPUs; false for GPUs and for CPUs that emulate one.
 bool runs_vectors(const opencl::DeviceProfile& profile);
-/// The options of a kernel that includes types.clh.
+/// Returns the build options of a kernel that includes types.clh.
 std::string type_options(DType dtype);
-/// The samples, and those numbered `which` again in float16 and in bfloat16. @param changed  the inputs that change, where they are float32
+/// Returns the samples, and copies of those numbered `which` in float16 and in bfloat16.
+/// @param changed  the float32 inputs that change their type
 std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::initializer_list<std::size_t> which, Reads changed = all_inputs);
-/// Ranks of a variant made for CPUs, and of one made for devices with scratch memory of their own: 2 there, else 0.
+/// Ranks of variants for CPUs, and for devices with local memory of their own: 2 on those devices, else 0.
 int rank_on_cpu(const Problem&, const opencl::DeviceProfile& profile);
 int rank_with_local_memory(const Problem&, const opencl::DeviceProfile& profile);
-/// Declines a device whose work-groups are smaller than the variant's kernels need.
+/// Declines devices whose work-groups have fewer than `items` work-items.
 template <std::int64_t items>
 const char* unless_group_of(const Problem&, const opencl::DeviceProfile& profile) {
   return profile.max_group_size < items ? kGroupsTooSmall : nullptr;
 }
-/// 1: of the variant that is taken where none is made for the device.
+/// Rank 1, of a variant that runs where no variant is made for the device.
 int rank_anywhere(const Problem&, const opencl::DeviceProfile&);
 
-/// Inputs and outputs read and written once, `flops` an output element.
+/// Cost of an operator that reads its inputs and writes its outputs once, with `flops` FLOPs for each output element.
 template <int flops>
 Cost per_element(const Problem& p) {
   Cost cost{flops * p.outputs[0].elements(), 0};
@@ -60,10 +62,11 @@ Cost per_element(const Problem& p) {
   return cost;
 }
 
-/// Axes normalised to 0..rank-1, sorted; all axes where none are given. @throws ShapeError out of range or twice
+/// Returns the axes as 0..rank-1, sorted; all axes if none are given.
+/// @throws ShapeError for an axis that is out of range or repeated
 std::vector<std::int64_t> normalised_axes(const char* op, const Shape& shape, const std::vector<std::int64_t>& axes);
 
-/// Shape with the (normalised) axes reduced to extent 1, or dropped.
+/// Returns the shape with the (normalised) axes reduced to extent 1, or removed.
 Shape reduced_shape(const Shape& shape, const std::vector<std::int64_t>& axes, bool keep);
 
 }  // namespace gemel

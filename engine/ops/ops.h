@@ -1,6 +1,6 @@
-// All operators and functions, typed, and the operators' records. Arguments come by value where their memory may be taken over: move what you no
-// longer need. Legend: images are [N, H, W, C]; convolution weights [R, S, C / groups, K]; linear weights [in, out].
-// Errors: what an operator's record refuses is a ShapeError that names the operator, what was given and what is accepted.
+// All operators and functions, typed, and the operators' records. Arguments are passed by value where an output may take over their memory: move values
+// that are no longer needed. Legend: images are [N, H, W, C]; convolution weights [R, S, C / groups, K]; linear weights [in, out].
+// Errors: an invalid call throws ShapeError with the operator, what was given and what is accepted.
 #pragma once
 #include "engine/functions/arithmetic.h"
 #include "engine/functions/functions.h"

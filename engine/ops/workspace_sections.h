@@ -1,4 +1,4 @@
-// Sections of a launch's workspace.
+// Divides a launch's workspace into sections.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -9,23 +9,23 @@
 
 namespace gemel {
 
-/// So many sections, one after the other, each aligned as the device wants its memory.
+/// A fixed number of sections, one after another, each aligned for the device.
 template <std::size_t count>
 class Sections {
  public:
-  Sections() = default;  // empty ones
-  /// @param bytes  of each
+  Sections() = default;  // all empty
+  /// @param bytes  of each section
   Sections(const std::array<std::int64_t, count>& bytes, const opencl::DeviceProfile& profile) {
     for (std::size_t i = 0; i < count; ++i) begin_[i + 1] = begin_[i] + round_up(bytes[i], profile.base_alignment_bytes);
   }
-  /// Of all together.
+  /// Bytes of all sections together.
   std::int64_t bytes() const { return begin_[count]; }
   opencl::Region in(const opencl::Region& workspace, std::size_t i) const { return {workspace.block, workspace.offset + begin_[i], begin_[i + 1] - begin_[i]}; }
-  /// What lies behind them.
+  /// Returns the part of the workspace after the sections.
   opencl::Region rest(const opencl::Region& workspace) const { return {workspace.block, workspace.offset + bytes(), workspace.bytes - bytes()}; }
 
  private:
-  std::array<std::int64_t, count + 1> begin_{};  // in bytes
+  std::array<std::int64_t, count + 1> begin_{};  // [section] offset in bytes
 };
 
 }  // namespace gemel

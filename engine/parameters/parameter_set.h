@@ -1,4 +1,4 @@
-// ParameterSet: the named state of a model, as optimizers, checkpoints and data parallelism see it. They never see modules.
+// ParameterSet: named parameters and buffers of a model. Optimizers, checkpoints and data parallelism use it instead of modules.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,29 +19,29 @@ struct NamedValue {
   Value value;
 };
 
-/// Parameters (trainable where they want a gradient) and buffers (no history), each in the order of definition.
-/// The values are handles: what is written through them is what the model reads.
+/// Parameters (trainable if they want a gradient) and buffers (without history), each in order of definition. The values are handles: writes through
+/// them change the model.
 class ParameterSet {
  public:
-  /// @throws UsageError for a name that is already there
+  /// @throws UsageError if the name is taken
   void add_parameter(std::string name, Value value);
-  /// @throws UsageError for a name that is already there, or a buffer that wants a gradient
+  /// @throws UsageError if the name is taken or the buffer wants a gradient
   void add_buffer(std::string name, Value value);
 
-  /// A temporary set gives its vector away, so that a loop over `module.parameters().parameters()` does not read freed memory.
+  /// Called on a temporary set, the getters move the vector out, so that a loop over `module.parameters().parameters()` is safe.
   std::span<const NamedValue> parameters() const& { return parameters_; }
   std::vector<NamedValue> parameters() && { return std::move(parameters_); }
   std::span<const NamedValue> buffers() const& { return buffers_; }
   std::vector<NamedValue> buffers() && { return std::move(buffers_); }
-  /// The parameters that want a gradient, in order, one under two names once: what `gradient` is asked for and an optimizer updates.
+  /// Parameters that want a gradient, in order; a parameter with two names occurs once. Optimizers update these.
   std::vector<NamedValue> trainable() const;
-  /// The parameter or buffer of that name, or null; of a temporary set the handle itself.
+  /// Parameter or buffer of that name, or null. A temporary set returns the handle itself.
   const Value* find(std::string_view name) const&;
   std::optional<Value> find(std::string_view name) &&;
 
-  /// Elements of all parameters; buffers do not count.
+  /// Number of elements of all parameters, without buffers.
   std::int64_t parameter_elements() const;
-  /// Bytes of parameters and buffers.
+  /// Size of all parameters and buffers.
   std::int64_t bytes() const;
 
  private:
@@ -54,7 +54,7 @@ class ParameterSet {
   std::map<std::string, Place, std::less<>> places_;
 };
 
-/// The handles alone.
+/// The values without their names.
 Values values_of(std::span<const NamedValue> named);
 
 }  // namespace gemel

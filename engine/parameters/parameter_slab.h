@@ -1,4 +1,4 @@
-// Slabs: many tensors in one piece of memory, so that one kernel works on all of them and a collective on any run of them.
+// Slab: many tensors in one piece of memory, so that one kernel updates all of them and a collective can use any range of them.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -12,34 +12,35 @@
 
 namespace gemel {
 
-/// Gives so many bytes of the host's memory or more, each time others. Empty, or where it gives none: a device allocates by itself.
+/// Source of host memory for slabs. Each call returns different memory of at least `bytes`, or none: the device then allocates by itself.
 using HostMemorySource = std::function<HostBytes(std::int64_t bytes)>;
 
-/// Where and how parameters are packed.
 struct PackOptions {
-  HostMemorySource gradients = {};  // where their gradients are to lie
-  std::int64_t largest_bytes = 0;   // of a slab; 0: the device's largest allocation
+  HostMemorySource gradients = {};  // memory for the gradients; empty: the device allocates
+  std::int64_t largest_bytes = 0;   // largest size of a slab; 0: the largest allocation of the device
 };
 
-/// Tensors one after the other. Each begins a page; what is left of its last page is zero. Each is a storage over its range, with a
-/// version of its own.
+/// Tensors in pages, one after the other. Each begins at a page; the rest of its last page is zero. Each is a storage over its range with its own
+/// version.
 class Slab {
  public:
-  static constexpr std::int64_t kPageElements = 1024;  // 4 096 bytes: a multiple of what any device asks of a sub-buffer's origin
+  static constexpr std::int64_t kPageElements = 1024;  // 4096 bytes: a multiple of every device's alignment of sub-buffers
 
   Slab() = default;
-  /// Zeros. @param specs  float32  @param what  names the memory in an out-of-memory report
-  /// @param source  of memory that a device is to compute in: other mappings of it see the contents
+  /// Makes a slab of zeros.
+  /// @param specs   float32 tensors
+  /// @param what    names the memory in out-of-memory errors
+  /// @param source  of host memory to place the slab in; other mappings of that memory see the contents
   Slab(Session& session, const Specs& specs, std::string_view what, const HostMemorySource& source = {});
 
-  /// float32 [pages() * kPageElements]
+  /// All tensors with their padding, float32 [pages() * kPageElements].
   const Value& whole() const { return whole_; }
   const Value& part(std::size_t i) const { return parts_[i]; }
   const Values& parts() const { return parts_; }
   std::int64_t pages() const { return whole_.elements() / kPageElements; }
-  /// The pages that a tensor takes: at least one.
+  /// Number of pages of a tensor, at least one.
   static std::int64_t pages_for(const Spec& spec);
-  /// Moves a tensor's contents into part i, which it becomes: all its handles see the new memory.
+  /// Moves a tensor into part i: copies its contents there and gives its storage the new memory, for all handles.
   void adopt(std::size_t i, const Value& tensor);
 
  private:
@@ -47,41 +48,41 @@ class Slab {
   Values parts_;
 };
 
-/// Parameters in a slab, and their gradients in another of the same layout. A parameter's leaf knows its own and never leaves it.
+/// A slab of parameters, and a slab of the same layout with their gradients. A leaf refers to its slab and never leaves it.
 class ParameterSlab {
  public:
-  /// Moves leaves into as few slabs as the device's largest allocation allows, in this order. Those that are in one already stay. A leaf
-  /// whose gradient is rows has a slab to itself, so that no launch over the others walks through its table.
-  /// @param options  its source of memory for gradients is asked once for each slab; of a leaf whose gradient is rows it is kept, and asked when
-  /// a dense one is first asked for
-  /// @throws UsageError for what is no leaf, is not float32, is of another session than the others or shares its memory with another
-  /// tensor; for given memory that does not begin a page or is too small
-  /// @throws DeviceError where there is no room; the leaves are then good to use and to pack again
+  /// Moves leaves into as few slabs as the largest allocation of the device allows, in this order. Leaves that are in a slab stay there. A leaf with
+  /// row gradients gets a slab of its own, so that launches over other parameters do not walk through its table.
+  /// @param options  the source of memory for gradients is called once for each slab; for a leaf with row gradients only when a dense gradient is
+  ///                 needed first
+  /// @throws UsageError for a value that is not a leaf, is not float32, belongs to another session or shares memory with another tensor, and for given
+  ///         memory that is not aligned to a page or too small
+  /// @throws DeviceError if memory does not suffice; the leaves stay usable and can be packed again
   static void pack(std::span<const Value> leaves, const PackOptions& options = {});
 
   const Slab& parameters() const { return parameters_; }
-  /// Where a parameter's gradient is rows, memory for a dense one is made when it is first asked for.
+  /// Slab of gradients. For a leaf with row gradients it is allocated by the first call.
   const Slab& gradients();
   std::size_t size() const { return parameters_.parts().size(); }
-  /// Zeros in the same layout: what an optimizer keeps for each parameter.
+  /// Makes a slab of zeros in the same layout, for a slot of an optimizer.
   Slab slot(std::string_view name) const;
-  /// What the update kernels read of each page: {row of the hyperparameters, elements that count}, int32 [pages, 2].
-  /// @param rows  of each parameter; -1: it stays as it is
+  /// Page table of the update kernels, int32 [pages, 2]: {row of the hyperparameters, number of elements in use}.
+  /// @param rows  row of the hyperparameters for each parameter; -1: the parameter is not updated
   Value page_table(std::span<const std::int32_t> rows) const;
 
  private:
   ParameterSlab(Session& session, std::span<const Value> leaves, const HostMemorySource& gradients);
   Slab parameters_, gradients_;
-  HostMemorySource gradient_memory_;  // until they have theirs
+  HostMemorySource gradient_memory_;  // until the slab of gradients is made
 };
 
-/// Packs leaves in the order in which a backward pass from `outputs` completes their gradients, so that those that are ready early lie
-/// together; to be called before an optimizer packs them in the reverse of theirs. Leaves that it does not reach come last.
+/// Packs leaves in the order in which a backward pass from `outputs` completes their gradients, so that gradients that are ready early lie together.
+/// Call it before an optimizer packs them in the reverse order of definition. Leaves that the pass does not reach come last.
 void pack_in_backward_order(const Values& outputs, const Values& leaves);
 
-/// Where the gradient of a leaf is kept: its range of a slab; empty where it is in none, or asks for rows.
+/// Place of the gradient of a leaf: its range of the slab of gradients. Empty if the leaf is in no slab or has row gradients.
 Value gradient_place(const Value& leaf);
-/// The same of any leaf in a slab, for a gradient that is dense although rows were asked for.
+/// Place of a dense gradient of any leaf in a slab, also of one that asks for row gradients.
 Value dense_gradient_place(const Value& leaf);
 
 }  // namespace gemel

@@ -1,5 +1,5 @@
-// Batch-norm decomposition: normalisation by the running statistics becomes (x - mean) * scale + beta, with scale = gamma / sqrt(var + eps)
-// one value a channel. As elementwise operators they join what follows them, and then the product before them.
+// Batch-norm decomposition: normalisation by the running statistics becomes (x - mean) * scale + beta, with scale = gamma / sqrt(var + eps) for each
+// channel. Elementwise fusion joins these operators with what follows, and epilogue fusion joins them with the product before.
 #include "engine/ops/ops.h"
 #include "engine/passes/passes.h"
 

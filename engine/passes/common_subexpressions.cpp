@@ -1,6 +1,6 @@
-// Common subexpressions: equal operators with equal attributes on equal contents. (slot, version) names one content, so an
-// expression over a parameter before its update is not the one after it. Draws and writes are never merged. Nor is what has to
-// run after another instruction with what need not: a recomputation would be undone, and its memory with it.
+// Common subexpressions: merges equal operators with equal attributes on equal contents. (slot, version) identifies a content, so an expression over
+// a parameter before its update differs from the same one after it. Never merges draws or writes. Does not merge an instruction that must run after
+// another one with an instruction that need not: this would undo a recomputation.
 #include <map>
 
 #include "engine/base/numbers.h"

@@ -1,6 +1,6 @@
-// Constant folding: what depends on nothing that varies is computed once, by the device's own kernel, so that no bit changes.
-// Bound tensors vary: they outlive the program and may be written outside it; draws vary; large constants are left to be
-// computed, because memory that is held for good costs more than filling it again.
+// Constant folding: computes once, with the kernels of the device, so that no bit changes, what depends on constants only. Bound tensors are not
+// constant, because they outlive the program and may be written outside of it; nor are draws. Large constants are not folded: keeping their
+// memory costs more than filling it again.
 #include "engine/base/numbers.h"
 #include "engine/core/session.h"
 #include "engine/core/trace.h"

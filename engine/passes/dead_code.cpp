@@ -1,4 +1,4 @@
-// Dead code: instructions that no output, no write to lasting memory and no State outside the program depends on.
+// Dead code: removes instructions on which no output, no write to external memory and no State outside of the program depends.
 #include <algorithm>
 
 #include "engine/base/numbers.h"

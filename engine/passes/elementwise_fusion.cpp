@@ -1,7 +1,7 @@
-// Elementwise fusion: a chain of elementwise operators becomes one kernel, which keeps what lies between in registers.
-// A producer joins its consumer where nobody else uses what it makes, both have the same shape, and nothing in between
-// writes what it reads or recomputes. Operators of one structure share one kernel whatever their numbers, and all kernels of a program
-// are built together. Multiplications and additions that meet in one kernel may contract: the last bit may differ.
+// Elementwise fusion: a chain of elementwise operators becomes one kernel, which keeps intermediate results in registers. A producer joins its
+// consumer if its result has no other user, both have the same shape, and no instruction in between writes what the producer reads or is a
+// recomputation. Operators of equal structure share one kernel, whatever their scalars; all kernels of a program are built together.
+// A multiplication and an addition in one kernel may contract, so the last bit may differ.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,8 +1,7 @@
-// Epilogue fusion: the elementwise operator, or the fused chain, that follows a product (convolution, matrix product, batch
-// normalisation) is computed by the product's kernel, on each part of its output as soon as it is made. That output must have no other user,
-// and the product moves to where the elementwise operator was; what else that reads has the product's shape, or is one value a column or
-// for all.
-// It is done only where dispatch computes the fused record by the variant that it takes for the product alone.
+// Epilogue fusion: the kernel of a product (convolution, matrix product, batch normalisation) also computes the elementwise operator, or fused chain,
+// that follows. The output of the product must have no other user; the product moves to the place of the elementwise operator. Other operands
+// have the shape of the product, one value for each column, or one value.
+// Fuses only if dispatch chooses the same variant for the fused record as for the product alone.
 #include <algorithm>
 
 #include "engine/base/numbers.h"

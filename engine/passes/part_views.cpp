@@ -1,4 +1,4 @@
-// Views of parts: what is split along its outermost axis of more than one element holds the parts one behind another. Nothing has to move.
+// Views of parts: the results of a split along the outermost axis with more than one element are contiguous, so they become views of the input.
 #include <utility>
 #include <vector>
 

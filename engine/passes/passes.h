@@ -1,4 +1,4 @@
-// Graph passes: each takes a program and gives one that computes the same with less work or memory. One file a pass.
+// Graph passes: each transforms a program into one that computes the same with less work or memory. Each pass has a file.
 #pragma once
 #include <memory>
 #include <span>
@@ -10,7 +10,7 @@
 
 namespace gemel {
 
-/// How far a pass may change the last bit: `exact` passes never do.
+/// Whether a pass may change the last bit of a result. `exact` passes never do.
 enum class Rounding { exact, may_differ };
 
 struct Pass {
@@ -19,25 +19,25 @@ struct Pass {
   Program (*run)(Session&, Program);
 };
 
-/// All passes in the order in which they run.
+/// All passes, in the order in which they run.
 std::span<const Pass> passes();
 
-/// Names of passes to run. "all", "none", or names separated by commas.
+/// Names of passes to run.
 using PassNames = std::vector<std::string>;
-/// @throws UsageError for an unknown name: lists those there are
+/// Parses "all", "none", or names separated by commas. @throws UsageError for an unknown name; lists the known ones
 PassNames parse_passes(std::string_view text);
 
-/// What one pass did.
+/// Effect of one pass.
 struct PassReport {
   std::string name;
   std::size_t instructions_before = 0, instructions_after = 0;
   double milliseconds = 0;
 };
 
-/// Runs the named passes in their order; each result is verified.
+/// Runs the named passes in the order of `passes` and verifies each result. @param report  receives an entry for each pass, or null
 Program optimise(Session& session, Program program, const PassNames& names, std::vector<PassReport>* report = nullptr);
 
-// One file each.
+// The passes.
 Program eliminate_dead_code(Session& session, Program program);
 Program merge_common_subexpressions(Session& session, Program program);
 Program fold_constants(Session& session, Program program);

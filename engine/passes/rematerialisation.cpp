@@ -1,7 +1,6 @@
-// Rematerialisation: a normalisation's result, or an activation of it, that would wait for a late reader, mostly in the backward pass,
-// only to be read elementwise there, is computed again from the normalisation's input and statistics, which wait anyway. By elementwise
-// operators, which join the reader where there is room: it then reads the input in the result's place, and a result that the forward pass
-// fuses away is never stored.
+// Rematerialisation: a result of normalisation, or an activation of it, that waits for a late elementwise reader, mostly in the backward pass, is computed
+// again there from the input and statistics of the normalisation, which are kept in any case. The recomputation consists of elementwise operators,
+// which fusion joins with the reader. A result that is then fused away in the forward pass is never stored.
 #include <algorithm>
 #include <iterator>
 

@@ -1,4 +1,4 @@
-// Algebraic simplification: applications that give back one of their inputs are left out.
+// Algebraic simplification: removes operators whose result equals one of their inputs.
 #include <array>
 #include <optional>
 #include <string_view>

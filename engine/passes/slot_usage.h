@@ -1,4 +1,4 @@
-// Who uses what in a program: what the fusion passes ask before they leave a slot out.
+// Uses and makers of the slots of a program, for the fusion passes.
 #pragma once
 #include <vector>
 
@@ -6,31 +6,30 @@
 
 namespace gemel {
 
-/// One result, each element of it from those at its place; writes nothing.
+/// True for an elementwise operator with one result that writes no input.
 bool is_elementwise(const Program::Instruction& step);
 
 struct Usage {
-  int uses = 0;        // as an input of instructions
-  bool lasts = false;  // it is an input or an output of the program, or memory from outside
+  int uses = 0;        // number of uses as an input of an instruction
+  bool lasts = false;  // the slot is an input or output of the program, or external memory
 };
-/// [slot]
+/// Usage of each slot, [slot].
 std::vector<Usage> usage_of(const Program& program);
 
-/// [slot] the instruction that makes it, or -1.
+/// Index of the instruction that makes each slot, or -1, [slot].
 std::vector<int> makers_of(const Program& program);
 
-/// [slot] whether an instruction writes it, or what overlaps it.
+/// True for slots that an instruction writes in place, also through an overlapping slot, [slot].
 std::vector<bool> written_slots(const Program& program);
 
-/// The program without the instructions whose results lie in memory already: what reads them reads them there. Neither those results nor the
-/// memory is written by anyone.
-/// @param places  [instruction][output] where, by the slots of the program that is given; none for an instruction that stays
+/// Removes instructions whose results already lie in other slots, and redirects their readers there. No instruction may write these results or slots.
+/// @param places  [instruction][output] use that holds the result; empty for an instruction that stays
 Program without(Program program, const std::vector<std::vector<Program::Use>>& places);
 
-/// Whether an instruction after `begin` and before `end` writes what `reader` reads.
+/// True if an instruction after `begin` and before `end` writes an input of `reader`.
 bool written_between(const Program& program, std::size_t begin, std::size_t end, const Program::Instruction& reader);
 
-/// Whether a recomputation lies in between: a producer moved over it would keep its inputs all that time, in place of its one result.
+/// True if a recomputation lies between `begin` and `end`. A producer that moves across it keeps its inputs alive instead of its one result.
 bool recomputed_between(const Program& program, std::size_t begin, std::size_t end);
 
 }  // namespace gemel

@@ -1,5 +1,5 @@
-// The reference interpreter: every operator's plain definition, in double on the host. Results of float16 and bfloat16 are rounded to
-// what the type holds, since their rounding is what a computation in them is about; those of float32 are not.
+// ReferenceInterpreter: computes the plain definition of every operator, in double on the host. Results of float16 and bfloat16 are rounded to
+// the type; results of float32 stay in double.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -17,11 +17,11 @@
 
 namespace gemel {
 
-/// Eight bytes an element: a double for floating types, an int64 for integers and booleans (0 or 1).
+/// Memory with eight bytes for each element: a double for floating types, an int64 for integers and booleans (0 or 1).
 class HostMemory : public Memory {
  public:
   explicit HostMemory(std::int64_t elements);
-  /// A range of it, which keeps it alive.
+  /// Makes a range of `whole`, in elements, which it keeps alive.
   HostMemory(std::shared_ptr<const Memory> whole, std::int64_t first, std::int64_t elements);
   template <class T>
   std::span<T> as() const {
@@ -37,12 +37,12 @@ class HostMemory : public Memory {
   std::byte* cells_;
 };
 
-/// An element of either kind, for operators that only move it.
+/// An element of any type, for operators that only move elements.
 struct alignas(8) Cell {
   std::byte bytes[8];
 };
 
-/// What a reference definition gets.
+/// Argument of the reference function of an operator: its attributes, inputs and outputs.
 class HostCall {
  public:
   HostCall(const OpDef& op, const Attributes& attributes, std::span<const Value> in, std::span<const Value> out)
@@ -55,7 +55,7 @@ class HostCall {
   const Shape& in_shape(int i) const { return in_spec(i).shape; }
   const Shape& out_shape(int o) const { return out_spec(o).shape; }
 
-  /// Input elements as double, std::int64_t or Cell.
+  /// Elements of an input. @tparam T  double, std::int64_t or Cell  @throws InternalError if T does not match the element type
   template <class T>
   std::span<const T> in(int i) const {
     return cells<T>(in_[at(i)]);
@@ -64,7 +64,7 @@ class HostCall {
   std::span<T> out(int o) const {
     return cells<T>(out_[at(o)]);
   }
-  /// An input that the record declares to be written.
+  /// Elements of an input that the operator writes in place (OpDef::writes).
   template <class T>
   std::span<T> written(int i) const {
     return cells<T>(in_[at(i)]);
@@ -87,11 +87,12 @@ class HostCall {
   std::span<const Value> in_, out_;
 };
 
+/// Computes operators by their reference functions.
 class ReferenceInterpreter : public Interpreter {
  public:
   std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
   std::int64_t largest_allocation() const override;
-  /// An element for every four bytes: of tensors whose elements have so many on a device.
+  /// Allocates one element for every four bytes, for tensors with elements of four bytes.
   std::unique_ptr<Memory> allocate_bytes(std::int64_t bytes, std::string_view what) override;
   std::unique_ptr<Memory> part_of(std::shared_ptr<const Memory> whole, std::int64_t offset, std::int64_t bytes) const override;
   using Interpreter::write;
@@ -105,7 +106,7 @@ class ReferenceInterpreter : public Interpreter {
 };
 
 /// Calls f(linear index, index in each operand) for every element of `shape`, in row-major order.
-/// @param strides  one stride list an operand, 0 along broadcast axes
+/// @param strides  strides of each operand, 0 along broadcast axes
 template <std::size_t N, class F>
 void walk(const Shape& shape, const std::array<Shape, N>& strides, F f) {
   Shape index = shape;
@@ -122,7 +123,7 @@ void walk(const Shape& shape, const std::array<Shape, N>& strides, F f) {
   }
 }
 
-/// y = f(x0, x1, ...) element by element, input i read as Ti, with broadcasting; f's result decides how y is stored.
+/// Computes y = f(x0, x1, ...) for each element, with broadcasting. Reads input i as Ti; writes y as double or int64 by the result type of f.
 template <class... T, class F>
 void map_as(const HostCall& call, F f) {
   using R = std::conditional_t<std::is_floating_point_v<std::invoke_result_t<F, T...>>, double, std::int64_t>;
@@ -135,7 +136,7 @@ void map_as(const HostCall& call, F f) {
   (std::index_sequence_for<T...>{});
 }
 
-/// The same with all inputs double or all int64, as the first one is.
+/// Computes y = f(x0, ...) as map_as does, with all N inputs read as double or all as int64, by the type of the first.
 template <std::size_t N, class F>
 void map_numbers(const HostCall& call, F f) {
   const bool real = is_floating(call.in_spec(0).dtype);

@@ -1,4 +1,4 @@
-// The program's commands. Each returns its exit status: 0 done, 1 failed; wrong usage is thrown.
+// The program's commands. Each returns its exit status, 0 for success and 1 for a failure, and throws UsageError for wrong usage.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,7 +7,7 @@ namespace gemel::cli {
 
 using Arguments = std::vector<std::string>;
 
-/// What the program ends with where it was used wrongly.
+/// The program's exit status for wrong usage.
 inline constexpr int kWrongUsage = 2;
 
 int devices(const Arguments& arguments);

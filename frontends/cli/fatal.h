@@ -1,14 +1,13 @@
-// The end where a library gives up: a line, as for any other failure.
+// Ends the program with one line when a library gives up, as for any other failure.
 #pragma once
 
 namespace gemel::cli {
 
-/// From now on an exception that nothing catches, as where memory runs out in a thread of a driver, and a library's abort() end the program with
-/// one line on standard error and exit status 1 (of a rank as `Launched::failed`, or as after a signal), and not by a signal. What the library said
-/// stands above it.
+/// Handles uncaught exceptions, such as lack of memory in a driver's thread, and abort() in a library: the program then ends with one line on standard error
+/// and exit status 1 (of a rank as `Launched::failed`, or as after a signal) instead of a signal. What the library printed stands above the line.
 void end_with_a_line();
-/// Has Ctrl-\ end the process at once, whatever handler a driver's compiler sets meanwhile: LLVM's returns from a signal that was sent, and the
-/// process would go on. Before any other thread starts.
+/// Makes Ctrl-\ end the process at once, even if a driver's compiler sets a handler later: LLVM's handler returns from a signal that was sent, and the process
+/// would go on. Call before any other thread starts.
 void end_at_quit();
 
 }  // namespace gemel::cli

@@ -1,5 +1,5 @@
-// Data parallel: a run of training that several ranks share. Each holds the whole model and trains its shard of every batch; gradients are
-// summed, so that all make the update that one process would make of the whole batch.
+// DataParallel: training shared by several ranks. Each rank has the full model and trains its shard of every batch. Gradients are summed over ranks, so that
+// all ranks make the update that one process would make with the full batch.
 #pragma once
 #include <chrono>
 #include <deque>
@@ -28,21 +28,22 @@
 
 namespace gemel::distributed {
 
-/// Which statistics normalisation keeps where it is not synchronised: rank 0's, as PyTorch's DistributedDataParallel, or the ranks' mean,
-/// as TensorFlow's MirroredStrategy.
+/// Statistics that batch normalisation keeps if it is not synchronised: rank 0's, as PyTorch's DistributedDataParallel, or the mean over ranks, as TensorFlow's
+/// MirroredStrategy.
 enum class Buffers { of_rank_0, mean };
 
-/// How the ranks' models stay alike: all make the same update, as DistributedDataParallel and MirroredStrategy; or rank 0 alone updates and
-/// is copied before each step, as PyTorch's DataParallel.
+/// How models of ranks are kept equal. kept: all make the same update, as DistributedDataParallel and MirroredStrategy. copied_each_step: rank 0 alone updates,
+/// and its parameters are copied before each step, as in PyTorch's DataParallel.
 enum class Replicas { kept, copied_each_step };
 
-/// Over what batch normalisation takes its statistics: a rank's shard, or the whole batch, to which no shard may be empty then.
+/// Samples over which batch normalisation takes its statistics: a rank's shard, or the full batch, for which no shard may be empty.
 enum class NormOver { shard, batch };
 
-/// Shares of the batch by the rates that ranks are seen to have. Who loads the batches is told of each change, on every rank alike.
+/// Shares of the batch in proportion to the ranks' measured speed.
 struct Balancing {
   std::int64_t batch = 0;              // samples of all ranks
   parallel::Balance::Limits limits{};  // with NormOver::batch every rank needs a sample in each micro-batch
+  /// Called at each change, on every rank alike, for whoever loads the batches.
   std::function<void(const parallel::Balance&)> changed;
 };
 
@@ -51,47 +52,49 @@ struct DataParallelOptions {
   Buffers buffers = Buffers::of_rank_0;
   Replicas replicas = Replicas::kept;
   NormOver norm = NormOver::shard;
-  parallel::horovod::Horovod* horovod = nullptr;  // gradients are its named tensors, and it outlives this; null: DistributedDataParallel's buckets
-  double prescale = 1, postscale = 1;             // factors of gradients before and behind its reduction
-  bool rows_travel = true;                        // of tables, where they are less or updates move them alone; not where ranks may leave the others' steps
-  std::optional<Balancing> balance{};             // none: even shares, as the loader has them
+  parallel::horovod::Horovod* horovod = nullptr;  // reduces gradients as named tensors; must outlive this object; null: DistributedDataParallel's buckets
+  double prescale = 1, postscale = 1;             // factors of gradients before and after their reduction
+  bool rows_travel = true;  // communicate row gradients of tables where that is less, or updates move rows alone; not if ranks may leave the others' steps
+  std::optional<Balancing> balance{};  // none: even shares, as the loader has them
 };
 
-/// Of one rank. To be made before the parameters are packed; `attach` once the optimizer is there.
+/// Data parallelism on one rank. Make it before the parameters are packed, and call `attach` when the optimizer exists.
 class DataParallel : public train::Ranks {
  public:
-  /// Collective, like all that follows.
+  /// Collective, like all functions below.
   DataParallel(Session& session, parallel::CommunicationThread& communication, const DataParallelOptions& options = {});
-  /// Waits until nothing that was submitted uses the session; where an error ends the run, communication ends with it.
+  /// Waits until submitted work no longer uses the session. If an error ends the run, communication ends with it.
   ~DataParallel() override;
 
-  /// Packs the task's parameters in backward order, their gradients where the ranks of the machine see them.
-  /// @param inputs  specs of a batch of all ranks together, as the task names them
-  /// @throws CommError where the ranks' models differ: a table of ranks
+  /// Packs the task's parameters in backward order, with gradients in memory that the ranks of the machine share if possible.
+  /// @param inputs  specs of a batch of all ranks, as the task names its tensors
+  /// @throws CommError if the ranks' models differ, with a table of ranks
   void pack(train::Task& task, const Specs& inputs);
-  /// The same in the reverse order of registration, for a loop of the user's own.
+  /// Packs a module's parameters in the reverse order of registration, for a user's own loop.
   void pack(nn::Module& module);
-  /// Of the model that was packed; both must outlive this. All ranks get rank 0's parameters and buffers.
+  /// Sets the packed model and its optimizer, which must both outlive this object. All ranks get rank 0's parameters and buffers.
   void attach(nn::Module& module, optim::Optimizer& optimizer);
 
-  // ---- in a user's own loop of the eager front end: zero_grad, backward, the optimizer's step
-  /// Adds the gradients of the mean of the ranks' losses to grad() of the parameters, as PyTorch's DistributedDataParallel. @param loss  of one element
-  /// @throws UsageError where replicas are copied in each step
+  // ---- for a user's own loop in the eager front end: zero_grad, backward, the optimizer's step
+  /// Adds the gradients of the mean of the ranks' losses to grad() of the parameters, as PyTorch's DistributedDataParallel.
+  /// @param loss  of one element
+  /// @throws UsageError if replicas are copied in each step
   void backward(const eager::Tensor& loss);
-  /// Puts into grad() the gradients of the sum of all losses divided by the sum of all weights, over ranks and the passes under NoSync before:
-  /// exact for uneven shards and masked samples.
-  /// @param loss_sum  undefined on a rank that has no samples  @param weight  of this rank's samples
-  /// @throws UsageError where grad() holds gradients of an earlier step
+  /// Stores in grad() the gradients of the sum of all losses divided by the sum of all weights, over ranks and over earlier passes under NoSync. It is exact
+  /// for uneven shards and masked samples.
+  /// @param loss_sum  undefined on a rank without samples  @param weight  of this rank's samples
+  /// @throws UsageError if grad() holds gradients of an earlier step
   void backward(const eager::Tensor& loss_sum, double weight);
-  /// Adds the gradients of the sum of the ranks' losses, times a factor. @param loss  undefined on a rank that has none
+  /// Adds the gradients of the sum of the ranks' losses, times a factor.
+  /// @param loss  undefined on a rank without a loss
   void backward_sum(const eager::Tensor& loss, double scale = 1);
-  /// This rank has run out of data, as PyTorch's join context: until all ranks have joined it takes part in all that they do in such loops (backward, merge,
-  /// statistics over the batch) without samples and with weight 0, and the mean of `backward` is over the ranks that have not joined. Behind it all ranks have
-  /// the parameters, buffers and the optimizer's state of the one that joined last. Gradients that a rank has added up under NoSync and not summed are lost.
-  /// @return the rank that joined last; of several that had as many steps the one with the largest number
-  /// @throws UsageError where Horovod carries gradients, which has a join of its own  @throws CommError where a rank ended without having joined
+  /// Call when this rank has run out of data, as PyTorch's join context. Until all ranks have joined, it takes part without samples and with weight 0 in what
+  /// the others do in such loops (backward, merge, statistics over the batch); the mean of `backward` is over the ranks that have not joined. Afterwards all
+  /// ranks have the parameters, buffers and optimizer state of the rank that joined last. Gradients accumulated under NoSync and not yet summed are lost.
+  /// @return the rank that joined last; of several with as many steps the largest
+  /// @throws UsageError if Horovod reduces gradients, which has a join of its own  @throws CommError if a rank ended without having joined
   int join();
-  /// As long as it lives backward adds up this rank's gradients alone; the first pass behind it sums them over the ranks.
+  /// Suspends communication while it lives: backward accumulates this rank's gradients alone. The first pass after it sums them over the ranks.
   class NoSync {
    public:
     explicit NoSync(DataParallel& ranks) : ranks_(ranks), before_(std::exchange(ranks.syncs_, false)) {}
@@ -104,7 +107,7 @@ class DataParallel : public train::Ranks {
     bool before_;
   };
 
-  // ---- what a train::Step and a train::Trainer ask for
+  // ---- interface for train::Step and train::Trainer
   int rank() const override { return communication_.rank(); }
   int size() const override { return communication_.size(); }
   void step_begins(std::int64_t samples) override;
@@ -123,7 +126,7 @@ class DataParallel : public train::Ranks {
   std::optional<double> next_exposed_ms() override;
 
   parallel::Reducer& reducer() { return *reducer_; }
-  /// What sums a bucket, and why: "shared: the ranks of one machine".
+  /// Returns the algorithm that reduces buckets, and why: "shared: the ranks of one machine".
   std::string collective();
 
  private:
@@ -145,42 +148,43 @@ class DataParallel : public train::Ranks {
   DataParallelOptions options_;
   parallel::GradientMemory memory_;
   std::shared_ptr<parallel::Reducer> reducer_;
-  std::shared_ptr<parallel::MomentsOverRanks> moments_;  // null where a shard is normalised by itself
-  std::shared_ptr<parallel::Replicator> replicator_;     // null where replicas are kept
+  std::shared_ptr<parallel::MomentsOverRanks> moments_;  // null if each shard is normalised by itself
+  std::shared_ptr<parallel::Replicator> replicator_;     // null if replicas are kept
   nn::Module* module_ = nullptr;
   optim::Optimizer* optimizer_ = nullptr;
-  std::unordered_set<const Node*> travel_as_rows_;         // tables of which all ranks look up less than they have
-  std::unordered_map<const Node*, std::size_t> index_of_;  // of a parameter's leaf, as the optimizer numbers them
+  std::unordered_set<const Node*> travel_as_rows_;         // tables of which all ranks look up fewer rows than they have
+  std::unordered_map<const Node*, std::size_t> index_of_;  // of a parameter's leaf, by the optimizer's numbers
   bool syncs_ = true;
-  std::int64_t step_ = 0;                        // under way
+  std::int64_t step_ = 0;                        // the current one
   std::optional<double> unsummed_weight_;        // of passes under NoSync; none: they had none
-  int exceptions_ = std::uncaught_exceptions();  // under way when this was made
+  int exceptions_ = std::uncaught_exceptions();  // uncaught exceptions when this was made
   Notices notices_;
   struct Begun {
     std::int64_t samples;
     std::chrono::steady_clock::time_point time;
   };
   std::deque<Begun> begun_;                         // steps whose times are not known yet
-  std::chrono::steady_clock::time_point summed_{};  // the last of those before
+  std::chrono::steady_clock::time_point summed_{};  // end of the last step before those
   std::deque<double> exposed_ms_;
-  parallel::Balance::Seen seen_;  // in the last step whose times are known and not told yet
+  parallel::Balance::Seen seen_;  // measurements of the last step whose times are known and not announced yet
   std::optional<parallel::Balance> balance_;
 };
 
-/// What each rank says: [rank]. Collective.
+/// Gathers a text of each rank: [rank]. Collective.
 std::vector<std::string> texts_of_ranks(parallel::CommunicationThread& communication, const std::string& mine);
 
-/// What must be the same on every rank: "model", "resnet18".
+/// A setting that must be the same on every rank: "model", "resnet18".
 struct Setting {
   std::string name, value;
 };
-/// Collective. @throws CommError where ranks differ: a line for each value, with the ranks that have it
+/// Checks that all ranks have the same settings. Collective.
+/// @throws CommError if they differ: a line for each value, with the ranks that have it
 void require_same(parallel::CommunicationThread& communication, const std::vector<Setting>& settings);
 
-/// Parameters and buffers.
+/// Returns the parameters and buffers.
 std::vector<NamedValue> all_of(const ParameterSet& set);
-/// That ranks hold the same, compared by checksums. Collective among them.
-/// @param ranks  their numbers  @param among  of them, made in the communication thread; null: all of the job
+/// Checks by checksums that ranks hold the same values. Collective among them.
+/// @param ranks  their numbers  @param among  group of them, made in the communication thread; null: all ranks of the job
 /// @throws CommError naming the first tensor that differs and the rank that has it
 void require_same_contents(parallel::CommunicationThread& communication, const std::vector<NamedValue>& values, const std::vector<int>& ranks,
                            parallel::Collectives* among = nullptr);

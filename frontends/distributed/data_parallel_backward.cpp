@@ -1,4 +1,4 @@
-// Backward passes of a user's own loop, in the eager front end.
+// Backward passes of a user's own loop in the eager front end.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What ranks keep in a checkpoint: the limits between collectives, which are measured anew for another layout, and gradients not sent yet.
+// What DataParallel keeps in a checkpoint: the message sizes at which all-reduce algorithms change, which are measured anew for another layout of ranks, and
+// gradients not sent yet.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// How long a stage or a copy of it waits for others while its device has nothing to compute.
+// Measures exposed communication: how long a rank waits for others while its device has nothing to compute.
 #pragma once
 #include <functional>
 
@@ -6,7 +6,8 @@
 
 namespace gemel::distributed {
 
-/// Runs what waits for other ranks. @return seconds of it in which all that the session had enqueued was computed
+/// Calls `wait`, which waits for other ranks.
+/// @return seconds of it after the session had computed all enqueued work
 double exposed_seconds(Session& session, const std::function<void()>& wait);
 
 }  // namespace gemel::distributed

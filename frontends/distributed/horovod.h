@@ -1,4 +1,4 @@
-// Horovod's calls for loops of one's own in the eager front end: named tensors of all ranks, and an optimizer whose gradients they are.
+// Horovod's interface for a user's own loop in the eager front end: collectives on named tensors, and an optimizer that reduces gradients by them.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -20,14 +20,14 @@ class Horovod {
  public:
   using Options = parallel::horovod::Options;
 
-  /// Collective. What is submitted to the communication thread runs in cycles until shutdown. Both outlive this.
-  /// @param options  rank 0's count; by default what the HOROVOD_ variables of the environment say
+  /// Starts Horovod: work of the communication thread runs in cycles until shutdown. Session and thread must outlive this object. Collective.
+  /// @param options  those of rank 0 are used; by default from the HOROVOD_ variables of the environment
   void init(Session& session, parallel::CommunicationThread& communication, const Options& options = parallel::horovod::options_from_environment());
   bool is_initialized() const { return horovod_ && !over_; }
-  /// Collective. Fails what is under way. What optimizers still ask for is an error; they end before another init.
+  /// Ends Horovod and fails pending requests. Later requests of optimizers are an error; optimizers must be destroyed before another init. Collective.
   void shutdown();
 
-  // All that follows throws a UsageError before init and after shutdown.
+  // All functions below throw UsageError before init and after shutdown.
   int rank() const { return in_force("rank").rank(); }
   int size() const { return in_force("size").size(); }
   int local_rank() const { return in_force("local_rank").local_rank(); }
@@ -35,11 +35,12 @@ class Horovod {
   int cross_rank() const { return in_force("cross_rank").cross_rank(); }
   int cross_size() const { return in_force("cross_size").cross_size(); }
 
-  /// A tensor under way.
+  /// A pending request.
   class Handle {
    public:
     bool poll() const { return handle_.poll(); }
-    /// Waits. Once. @return the result, a tensor of its own without a history  @throws CommError where ranks ask for different things under one name
+    /// Waits for the result; may be called once.
+    /// @return a new tensor without history  @throws CommError if ranks' requests of one name differ
     eager::Tensor synchronize() { return result_(handle_.synchronize()); }
 
    private:
@@ -49,16 +50,17 @@ class Horovod {
     parallel::horovod::Handle handle_;
     Finish result_;
   };
-  // The tensor may change as soon as the call returns. Names are the same on every rank, and free again when the handle is done.
+  // The tensor may change once the call has returned. Names are the same on every rank, and may be used again when the handle is done.
   Handle all_reduce_async(const eager::Tensor& tensor, const std::string& name, const Reduce& how = {});
-  /// All at once, when all ranks have all of them. Names are NAME.0, NAME.1 ...
+  /// Reduces several tensors together, once all ranks have requested all of them. Their names are NAME.0, NAME.1, ...
   std::vector<Handle> grouped_all_reduce_async(const eager::Tensors& tensors, const std::string& name, const Reduce& how = {});
-  /// The rows of all ranks behind each other: each may have another number of them.
+  /// Concatenates the rows of all ranks, whose numbers may differ.
   Handle all_gather_async(const eager::Tensor& tensor, const std::string& name);
   Handle broadcast_async(const eager::Tensor& tensor, int root, const std::string& name);
-  /// This rank's elements of the reduction, in one row: see Collectives::piece_begin.
+  /// Returns this rank's piece of the reduction as a vector: see Collectives::piece_begin.
   Handle reduce_scatter_async(const eager::Tensor& tensor, const std::string& name, const Reduce& how = {});
-  /// The rows that each rank sends here, in the order of ranks. @param rows  [rank] how many go there
+  /// Exchanges rows; returns those that each rank sent here, in the order of ranks.
+  /// @param rows  [rank] number of rows to send
   Handle all_to_all_async(const eager::Tensor& tensor, std::vector<std::int64_t> rows, const std::string& name);
 
   eager::Tensor all_reduce(const eager::Tensor& t, const std::string& name, const Reduce& how = {}) { return all_reduce_async(t, name, how).synchronize(); }
@@ -71,19 +73,20 @@ class Horovod {
     return all_to_all_async(t, std::move(rows), name).synchronize();
   }
 
-  /// This rank has run out of data: until all have, it takes part in what they ask for with zeros, and means are over the ranks that gave data.
-  /// @return the rank that joined last, whose parameters are the ones to go on with: broadcast_parameters(net, join())
-  /// @throws CommError where a rank ended without having joined
+  /// Call when this rank has run out of data. It takes part in the requests of the others with neutral data until all ranks have joined; means are over the
+  /// ranks that gave data.
+  /// @return the rank that joined last, whose parameters should be used further: broadcast_parameters(net, join())
+  /// @throws CommError if a rank ended without having joined
   int join();
 
-  /// All ranks get the root's parameters and buffers.
+  /// Copies the root's parameters and buffers to all ranks.
   void broadcast_parameters(const nn::Module& module, int root = 0);
-  /// All ranks get the root's slots of the optimizer, and its counts of steps.
+  /// Copies the root's optimizer slots and step counts to all ranks.
   void broadcast_optimizer_state(optim::Optimizer& optimizer, int root = 0);
-  /// The root's text, of any length.
+  /// Returns the root's text, of any length.
   std::string broadcast_object(const std::string& object, int root, const std::string& name);
 
-  /// For DistributedOptimizer, and for what else communicates beside.
+  /// Internals for DistributedOptimizer and other communication.
   parallel::horovod::Horovod& cycles() const { return in_force("cycles"); }
   Session& session() const { return *session_; }
   parallel::CommunicationThread& communication() const { return *communication_; }
@@ -95,7 +98,7 @@ class Horovod {
 
   Session* session_ = nullptr;
   parallel::CommunicationThread* communication_ = nullptr;
-  std::unique_ptr<parallel::horovod::Horovod> horovod_;  // kept after shutdown: gradients may be under way to it
+  std::unique_ptr<parallel::horovod::Horovod> horovod_;  // kept after shutdown, as gradients may be pending
   bool over_ = false;
 };
 
@@ -104,24 +107,26 @@ enum class WireFormat { none, fp16 };
 struct DistributedOptimizerOptions {
   optim::Settings settings{};  // of the optimizer
   WireFormat compression = WireFormat::none;
-  int backward_passes_per_step = 1;                    // whose gradients add up on each rank before they are reduced
-  parallel::Reduction op = parallel::Reduction::mean;  // or sum
-  double prescale = 1, postscale = 1;                  // factors of gradients before and behind the reduction
+  int backward_passes_per_step = 1;                    // number of passes whose gradients each rank accumulates before they are reduced
+  parallel::Reduction op = parallel::Reduction::mean;  // mean or sum
+  double prescale = 1, postscale = 1;                  // factors of gradients before and after the reduction
 };
 
-/// An optimizer whose gradients are those of all ranks: zero_grad, backward as often as backward_passes_per_step says, step.
+/// An optimizer that reduces gradients over all ranks. Usage: zero_grad, backward backward_passes_per_step times, step.
 class DistributedOptimizer {
  public:
-  /// Packs the module's parameters, so it comes before anything else that does. Collective: all ranks get rank 0's parameters.
-  /// @param name  as optim::make takes it  @throws UsageError for a reduction but mean and sum, or no passes
+  /// Packs the module's parameters, so that nothing else may have packed them before. All ranks get rank 0's parameters. Collective.
+  /// @param name  as for optim::make  @throws UsageError for a reduction other than mean and sum, or no passes
   DistributedOptimizer(Horovod& horovod, nn::Module& module, std::string_view name, const DistributedOptimizerOptions& options = {});
 
   void zero_grad() { optimizer_->zero_grad(); }
-  /// Gradients are reduced from the last pass of a step on, while it computes. @throws UsageError for a pass too many, or after shutdown
+  /// Adds gradients. Those of a step's last pass are reduced while it computes.
+  /// @throws UsageError for too many passes, or after shutdown
   void backward(const eager::Tensor& loss);
-  /// Waits for the gradients, and updates. @throws UsageError where passes are missing
+  /// Waits for the gradients and updates the parameters.
+  /// @throws UsageError if passes are missing
   void step();
-  /// The optimizer itself, for its rate and schedulers.
+  /// The optimizer, for its rate and schedulers.
   optim::Optimizer& optimizer() { return *optimizer_; }
 
  private:
@@ -129,7 +134,7 @@ class DistributedOptimizer {
   DistributedOptimizerOptions options_;
   DataParallel ranks_;
   std::unique_ptr<optim::Optimizer> optimizer_;
-  int passes_ = 0;  // of the step under way
+  int passes_ = 0;  // of the current step
 };
 
 }  // namespace gemel::distributed

@@ -1,4 +1,4 @@
-// Notices: what the ranks of a run tell each other before a step, and sums of what they computed.
+// Notices: what the ranks of a run exchange before each step, and sums over ranks.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -12,7 +12,7 @@
 
 namespace gemel::distributed {
 
-// As numbers, so that they travel: what stands for sums at the end of a list of them.
+// Sums as numbers at the end of a list, for messages.
 void put(std::vector<double>& out, const train::Sums& sums);
 train::Sums sums_in(std::span<const double> numbers);
 std::span<const double> numbers_in(const std::vector<std::byte>& bytes);
@@ -23,11 +23,11 @@ class Notices {
 
   struct Agreed {
     train::Notice all;
-    std::vector<parallel::Balance::Seen> seen;  // [rank] in an earlier step
+    std::vector<parallel::Balance::Seen> seen;  // [rank] measurements of an earlier step
   };
-  /// Begins an exchange. Collective, like all that follows.
+  /// Starts an exchange. Collective, like all functions below.
   void announce(train::Notice notice, const parallel::Balance::Seen& seen = {});
-  /// Of the oldest one that was not asked for yet. Sums are made in the order of ranks: they are the same on all.
+  /// Returns the result of the oldest exchange not returned yet. Sums are in the order of ranks, hence equal on all.
   Agreed agreed();
   train::Sums merge(const train::Sums& sums);
 

@@ -1,4 +1,4 @@
-// What ranks say of themselves, and that they run the same, told by a table of those that do not.
+// Checks that ranks run the same settings and hold the same values; differences are reported as a table.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// Tensors from numbers. Every function takes the session that computes with them; contents are float32 unless said otherwise.
+// Functions that make tensors from numbers. The element type is float32 unless stated otherwise.
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -27,7 +27,7 @@ class Nested {
         kind_(std::is_same_v<T, bool> ? Kind::boolean
               : std::is_integral_v<T> ? Kind::integer
                                       : Kind::real) {}
-  /// @throws ShapeError rows of different shapes
+  /// @throws ShapeError for rows of different shapes
   Nested(std::initializer_list<Nested> rows) { join({rows.begin(), rows.size()}); }
   template <class T>
   Nested(const std::vector<T>& rows) {
@@ -35,7 +35,7 @@ class Nested {
     join(nested);
   }
   const Shape& shape() const { return shape_; }
-  /// As PyTorch infers it: bool, int64, or float32 where there is a fraction.
+  /// Returns the element type by PyTorch's rule: bool, int64, or float32 if any number is floating-point.
   DType dtype() const;
   const std::vector<double>& reals() const { return reals_; }
   const std::vector<std::int64_t>& integers() const { return integers_; }
@@ -45,16 +45,16 @@ class Nested {
   void join(std::span<const Nested> rows);
   Shape shape_;
   std::vector<double> reals_;
-  std::vector<std::int64_t> integers_;  // the same elements, exact where they are integers
+  std::vector<std::int64_t> integers_;  // the same elements, exact for integers
   Kind kind_ = Kind::boolean;
 };
 
-/// tensor(session, {{1., 2.}, {3., 4.}})
+/// Makes a tensor of numbers: tensor(session, {{1., 2.}, {3., 4.}}).
 /// @throws ShapeError for rows of different shapes
 Tensor tensor(Session& session, const Nested& numbers, const TensorOptions& options = {});
 
-/// A copy of host data in row-major order. The element type is the data's; doubles become float32.
-/// @throws ShapeError if their count is not the shape's
+/// Copies host data in row-major order. The element type is that of the data, but double becomes float32.
+/// @throws ShapeError if data.size() is not the shape's number of elements
 Tensor from_host(Session& session, std::span<const float> data, const Shape& shape, const TensorOptions& options = {});
 Tensor from_host(Session& session, std::span<const double> data, const Shape& shape, const TensorOptions& options = {});
 Tensor from_host(Session& session, std::span<const std::int32_t> data, const Shape& shape, const TensorOptions& options = {});
@@ -66,13 +66,13 @@ Tensor ones(Session& session, const Shape& shape, const TensorOptions& options =
 Tensor zeros_like(const Tensor& tensor, const TensorOptions& options = {});
 Tensor ones_like(const Tensor& tensor, const TensorOptions& options = {});
 
-/// Uniform in [0, 1), and standard normal; the next draws of the session's random state, see Session::manual_seed.
+/// Draw from a uniform distribution over [0, 1), and a standard normal one, by the session's random state: see Session::manual_seed.
 Tensor rand(Session& session, const Shape& shape, const TensorOptions& options = {});
 Tensor randn(Session& session, const Shape& shape, const TensorOptions& options = {});
 
-/// first + i step, `count` of them. Use arange.
+/// Returns first + i step for `count` values of i. Use arange.
 Tensor progression(Session& session, double first, double step, std::int64_t count, const TensorOptions& options);
-/// first, first + step, ... below `end` (above, for steps below 0): int64 for integers, else float32.
+/// Returns first, first + step, ... below `end` (above it for a negative step): int64 for integers, else float32.
 /// @throws UsageError for a step of 0
 template <class A, class B, class C = int>
 requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>&& std::is_arithmetic_v<C>) Tensor

@@ -1,4 +1,4 @@
-// All of the eager front end.
+// Includes all of the eager front end.
 #pragma once
 #include "frontends/eager/create.h"
 #include "frontends/eager/function.h"

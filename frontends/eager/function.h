@@ -1,4 +1,4 @@
-// Custom functions: an operation with its own gradient, as torch.autograd.Function.
+// Custom functions: operations with their own gradient, as torch.autograd.Function.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -10,14 +10,15 @@
 
 namespace gemel::eager {
 
-/// What a custom function hands from its forward to its backward.
+/// Tensors that a custom function passes from its forward to its backward function.
 class Context {
  public:
-  /// Called in forward. Inputs and outputs keep their histories, so that gradients can be differentiated.
+  /// Called in forward. Inputs and outputs keep their history, so that gradients can be differentiated.
   void save_for_backward(Tensors tensors) { saved_ = std::move(tensors); }
-  /// In backward: what was saved, in order. @throws UsageError where one was changed in place since
+  /// Called in backward: the saved tensors, in order.
+  /// @throws UsageError if one was changed in place since
   const Tensors& saved() const { return saved_; }
-  /// Whether input i's gradient is asked for; without need backward may return an undefined tensor for it.
+  /// Tells if input i's gradient is needed; if not, backward may return an undefined tensor for it.
   bool needs_input_grad(std::size_t i) const { return needs_.at(i); }
 
  private:
@@ -30,15 +31,15 @@ class Context {
 /// Example: const Function square{"Square",
 ///   [](Context& c, const Tensors& x) { c.save_for_backward({x[0]}); return Tensors{x[0] * x[0]}; },
 ///   [](const Context& c, const Tensors& dy) { return Tensors{dy[0] * c.saved()[0] * 2}; }};
-/// Both run when they are called, also while a graph is captured: what they apply becomes part of it.
+/// Both functions run when they are called, also while a graph is captured: their operators become part of it.
 struct Function {
   std::string name;
-  /// Runs unrecorded. Inputs are detached.
+  /// Runs without recording, on detached inputs.
   std::function<Tensors(Context&, const Tensors& inputs)> forward;
-  /// Gradients of the inputs, one each (undefined: none), from those of the outputs (zeros where none arrived).
+  /// Returns the gradients of the inputs, one each (undefined: none), from those of the outputs (zeros if none arrived).
   std::function<Tensors(const Context&, const Tensors& output_gradients)> backward;
 
-  /// @throws UsageError without inputs; in the backward pass, a count or a spec that differs from the inputs'
+  /// @throws UsageError without inputs; in the backward pass, if the number or a spec of the gradients differs from the inputs'
   Tensors operator()(const Tensors& inputs) const;
 };
 

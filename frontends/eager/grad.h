@@ -1,4 +1,4 @@
-// Gradients on demand: backward passes over several tensors, grad(), and the scopes that switch recording off and on.
+// Backward passes over several tensors, grad(), and scopes that turn recording off and on.
 #pragma once
 #include <vector>
 
@@ -6,22 +6,22 @@
 
 namespace gemel::eager {
 
-/// Adds the gradients of sum(tensors * gradients) to the leaves that the tensors depend on: into what their grad() holds.
-/// @param gradients  one a tensor, or none: then each tensor has one element, and its gradient is 1
+/// Adds the gradients of sum(tensors * gradients) to grad() of the leaves that the tensors depend on.
+/// @param gradients  one for each tensor; or none, if each tensor has one element: then 1
 /// @throws UsageError as Tensor::backward
 void backward(const Tensors& tensors, const Tensors& gradients = {}, const BackwardOptions& options = {});
 
 struct GradOptions {
-  Tensors grad_outputs = {};  // one an output, or none where each has one element
+  Tensors grad_outputs = {};  // one for each output; or none, if each output has one element
   bool retain_graph = false;
   bool create_graph = false;
-  bool allow_unused = false;  // inputs that the outputs do not depend on give undefined tensors
+  bool allow_unused = false;  // inputs that the outputs do not depend on get undefined tensors
 };
-/// Gradients of sum(outputs * grad_outputs) with respect to the inputs, leaving every grad() as it is.
-/// @throws UsageError an input that does not require grad, or that is not used
+/// Returns the gradients of sum(outputs * grad_outputs) for the inputs, and leaves every grad() unchanged.
+/// @throws UsageError for an input that does not require grad, or that is not used
 Tensors grad(const Tensors& outputs, const Tensors& inputs, const GradOptions& options = {});
 
-/// Nothing is recorded for gradients while it lives; leaves may be changed in place.
+/// Turns recording for gradients off while it lives; leaves may be changed in place.
 class NoGrad {
  public:
   explicit NoGrad(Session& session) : mode_(session, GradientMode::Mode::off) {}
@@ -29,7 +29,7 @@ class NoGrad {
  private:
   GradientMode mode_;
 };
-/// Records again, inside a NoGrad scope.
+/// Turns recording on again within a NoGrad scope.
 class EnableGrad {
  public:
   explicit EnableGrad(Session& session) : mode_(session, GradientMode::Mode::on) {}
@@ -38,7 +38,7 @@ class EnableGrad {
   GradientMode mode_;
 };
 
-/// sum += more, into the memory of `sum` where there is one and the pass itself is not recorded.
+/// sum += more, in the memory of `sum` if it is not empty and the pass itself is not recorded.
 void add_to(Value& sum, Value more);
 
 }  // namespace gemel::eager

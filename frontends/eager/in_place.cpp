@@ -1,4 +1,4 @@
-// Tensors changed in place: computed beside, then written into the memory, while the handle takes over the new history.
+// In-place operations on tensors: the result is computed separately, then written to the memory, and the handle takes the new history.
 #include <fmt/format.h>
 
 #include "engine/base/error.h"

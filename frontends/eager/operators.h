@@ -1,5 +1,5 @@
-// The engine's operators and functions under their own names, for `using namespace gemel::eager` alone or beside `using namespace gemel`. They take
-// Tensors and give Values, which become Tensors where one is named: `Tensor y = relu(x)`. engine/ops/ops.h says what each does.
+// The engine's operators and functions as gemel::eager::NAME, for `using namespace gemel::eager` with or without `using namespace gemel`. They take Tensors and
+// return Values, which convert to Tensors: `Tensor y = relu(x)`. Documentation: engine/ops/ops.h.
 #pragma once
 #include "engine/ops/ops.h"
 

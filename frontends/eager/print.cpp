@@ -1,4 +1,4 @@
-// Tensors as text, by the rules of PyTorch's printer: one format for all elements, lines of 80 columns, edges of large tensors.
+// Prints tensors by the rules of PyTorch's printer: one format for all elements, lines of 80 columns, edges of large tensors.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,9 +1,7 @@
-// Tensor: what a PyTorch user expects of one, over the engine's values.
-// A Tensor is a shared handle: copies are the same tensor, as names are in Python, so what changes one changes all. It converts
-// to and from gemel::Value, so modules, optimizers and every function of engine/ops/ops.h take and give Tensors.
-// A Session is passed to whatever makes a tensor from nothing; results live in the session of their inputs. There is no default one.
-// A tensor that is used after its Session has ended is refused, also where it is read: keep the Session as long as its tensors, or take the
-// numbers out of them before.
+// Tensor: PyTorch's tensor over the engine's values. A Tensor is a shared handle: copies are the same tensor, as names in Python, and a change of one changes
+// all. It converts to and from gemel::Value, so that modules, optimizers and every function of engine/ops/ops.h take and return Tensors.
+// Functions that make tensors take a Session; results are in the session of their inputs. There is no default session. Using a tensor after its Session has
+// ended is an error, even to read it: keep the Session as long as its tensors, or read their numbers before.
 #pragma once
 #include <concepts>
 #include <cstdint>
@@ -24,19 +22,19 @@ namespace gemel::eager {
 class Tensor;
 using Tensors = std::vector<Tensor>;
 
-/// What becomes of the history in a backward pass, which by default is released, and who is told.
+/// Options of a backward pass, which by default releases the history.
 struct BackwardOptions {
-  bool retain_graph = false;                               // keep it for another pass
-  bool create_graph = false;                               // record the pass too, so that gradients can be differentiated; keeps it as well
-  std::function<void(const Node& leaf)> accumulated = {};  // as soon as grad() of a leaf has the pass's gradient
+  bool retain_graph = false;                               // keep the history for another pass
+  bool create_graph = false;                               // record the pass, so that gradients can be differentiated; also keeps the history
+  std::function<void(const Node& leaf)> accumulated = {};  // called when grad() of a leaf has the pass's gradient
 };
 
-/// Takes a tensor hook away again.
+/// Removes a tensor's hook.
 class HookHandle {
  public:
   HookHandle() = default;
   HookHandle(std::weak_ptr<Node> node, std::weak_ptr<const GradientHook> hook) : node_(std::move(node)), hook_(std::move(hook)) {}
-  /// Does nothing the second time, or once the history is gone.
+  /// Has no effect when called again, or when the history is gone.
   void remove();
 
  private:
@@ -44,21 +42,21 @@ class HookHandle {
   std::weak_ptr<const GradientHook> hook_;
 };
 
-/// A tensor, or a number that becomes one beside it, as gemel::alike says.
+/// An operand that is a tensor, or a scalar that becomes one by gemel::alike.
 class Operand;
 
 class Tensor {
  public:
-  /// Undefined: what grad() gives where there is none.
+  /// An undefined tensor, as grad() returns if there is no gradient.
   Tensor() = default;
   Tensor(Value value);
-  /// @throws UsageError where its history no longer describes its contents, changed in place through a view
-  /// or another handle. A detach() may be used on: it has no history whatever happens to its memory
+  /// @throws UsageError if the history no longer describes the contents, which were changed in place through a view or another handle. Tensors of detach() have
+  ///   no history and can always be used
   operator Value() const&;
   operator Value() &&;
   bool defined() const { return state_ != nullptr; }
 
-  // ---- what it is
+  // ---- properties
   const Shape& shape() const { return value().shape(); }
   std::int64_t dim() const { return value().shape().rank(); }
   /// Extent of an axis; negative axes count from the end.
@@ -67,8 +65,9 @@ class Tensor {
   DType dtype() const { return value().dtype(); }
   Session& session() const { return value().session(); }
 
-  // ---- contents, on the host; waits for the device
-  /// The only element. @throws UsageError for any other number of them, or for a symbolic tensor
+  // ---- contents on the host; waits for the device
+  /// The only element.
+  /// @throws UsageError for another number of elements, or for a symbolic tensor
   double item() const;
   /// All elements in row-major order, as float, double, int32_t or int64_t.
   template <class T = float>
@@ -81,15 +80,15 @@ class Tensor {
   Tensor mean(std::int64_t axis, Keep keep = Keep::no) const { return mean(Axes{axis}, keep); }
   Tensor max(const Axes& axes = {}, Keep keep = Keep::no) const;
   Tensor max(std::int64_t axis, Keep keep = Keep::no) const { return max(Axes{axis}, keep); }
-  /// int64 index of the first maximum: of all elements, or along an axis.
+  /// Index (int64) of the first maximum, of all elements or along an axis.
   Tensor argmax() const;
   Tensor argmax(std::int64_t axis) const;
-  /// With vectors: [K] is a row on the left, a column on the right, and that axis is dropped.
+  /// Matrix product. A vector [K] is a row on the left and a column on the right; the result does not have its axis.
   Tensor matmul(const Tensor& other) const;
-  /// The same memory under another shape. One extent may be -1.
+  /// Returns the same memory under another shape. One extent may be -1.
   Tensor reshape(const std::vector<std::int64_t>& shape) const;
   Tensor view(const std::vector<std::int64_t>& shape) const { return reshape(shape); }
-  /// Swaps two axes. Copies: tensors are dense.
+  /// Swaps two axes. Copies, for tensors are dense.
   Tensor transpose(int a, int b) const;
   Tensor permute(const Axes& order) const;
   Tensor t() const { return transpose(0, 1); }
@@ -108,37 +107,38 @@ class Tensor {
 
   // ---- gradients
   bool requires_grad() const { return value().wants_gradient(); }
-  /// Not made by a recorded operator.
+  /// True if no recorded operator made the tensor.
   bool is_leaf() const { return !value().node() || !value().node()->op; }
-  /// Of a parameter, or another leaf, all handles see it. A temporary made of a plain Value wants gradients alone: use what is returned.
-  /// @throws UsageError for integers and booleans, and for switching off what an operator made
+  /// Changes the flag of a parameter or another leaf for all handles. For a temporary made of a plain Value it has an effect only on the returned tensor.
+  /// @throws UsageError for integers and booleans, and for turning it off for an operator's result
   Tensor requires_grad_(bool wanted = true) const&;
   [[nodiscard]] Tensor requires_grad_(bool wanted = true) && { return std::as_const(*this).requires_grad_(wanted); }
-  /// Of a leaf, or where retain_grad() was called: the gradients of all backward passes, added up; else undefined. That of a parameter
-  /// which an optimizer holds has its place in a slab: after zero_grad() the next pass writes there, also under a handle that is kept.
+  /// Returns the sum of the gradients of all backward passes, for a leaf or after retain_grad(); else undefined. The gradient of an optimizer's parameter has
+  /// its place in a slab: after zero_grad() the next pass writes there, which also changes handles to it.
   Tensor grad() const;
-  /// Whether it is rows of a table whose other rows are zero, as the gradient of an embedding may be: no operator takes it.
+  /// True if the gradient is a row gradient, of which only some rows are stored and the others are zero, as for an embedding. No operator takes it.
   bool is_sparse() const;
-  /// Of those rows, with repetitions: int32 or int64 [n], and float32 [n, width]. Where ranks have summed a gradient each row of the table is there,
-  /// with the index -1 where none has met it. @throws UsageError for a dense tensor
+  /// Rows that are stored, with repetitions: int32 or int64 [n], and their values, float32 [n, width]. A gradient that was summed over ranks has all rows of
+  /// the table, with index -1 for rows that no rank has.
+  /// @throws UsageError for a dense tensor
   Tensor indices() const;
   Tensor values() const;
-  /// The whole table; what is dense stays as it is.
+  /// Returns the full table of a row gradient; a dense tensor is returned as it is.
   Tensor to_dense() const;
-  /// Forgets the gradient; the next pass starts afresh.
+  /// Clears the gradient; the next pass starts anew.
   void zero_grad() const;
-  /// Has backward passes keep the gradient of a tensor that is no leaf: as it is when all hooks have seen it, and after a change in place that
-  /// of the tensor as it is then. @throws UsageError as register_hook
+  /// Makes backward passes keep the gradient of a tensor that is not a leaf, after all its hooks; after an in-place change that of the changed tensor.
+  /// @throws UsageError as register_hook
   void retain_grad() const;
-  /// Adds the gradients of this tensor to the leaves that it depends on.
-  /// @param gradient  of this tensor; may be left out where it has one element
-  /// @throws UsageError without history, with one already released, or where a tensor that it needs was changed in place; while a graph is
-  /// captured, where leaves from outside of it would get a gradient: see grad()
+  /// Adds the gradients of this tensor to grad() of the leaves that it depends on.
+  /// @param gradient  of this tensor; optional if it has one element
+  /// @throws UsageError if there is no history, or it was released, or a tensor that it needs was changed in place; while a graph is captured, if leaves from
+  ///   outside of it would get a gradient: see grad()
   void backward(const BackwardOptions& options = {}) const;
   void backward(const Tensor& gradient, const BackwardOptions& options = {}) const;
-  /// Called with this tensor's gradient once it is complete, before it goes on; what it returns replaces it. A hook that holds its own tensor
-  /// keeps it alive: until the hook is removed or a backward pass has released the tensor's history, at the latest until the Session ends.
-  /// @throws UsageError where no gradient is wanted; in the body of a conditional or a loop, whose gradient applies operators alone again
+  /// Registers a hook for this tensor's complete gradient; what it returns replaces the gradient. A hook that holds its own tensor keeps it alive until the
+  /// hook is removed or a backward pass has released the tensor's history, and until the Session ends at the latest.
+  /// @throws UsageError if no gradient is wanted; in the body of a conditional or a loop, whose gradient repeats operators alone
   HookHandle register_hook(std::function<Tensor(const Tensor&)> hook) const;
   template <class F>
   requires std::is_void_v<std::invoke_result_t<F, const Tensor&>> HookHandle register_hook(F look)
@@ -148,14 +148,14 @@ class Tensor {
       return Tensor();
     });
   }
-  /// The same memory without history.
+  /// Returns the same memory without history.
   Tensor detach() const;
-  /// A differentiable copy in memory of its own.
+  /// Returns a differentiable copy in its own memory.
   Tensor clone() const;
 
-  // ---- in place: the memory is written, and every view of it sees that. Recorded for gradients as PyTorch does;
-  // but a constant (zero_, fill_) leaves a tensor without history.
-  /// @throws UsageError for a leaf that requires grad, or a view of one, outside a NoGrad scope; or another element type
+  // ---- in place: changes the memory, also for every view of it. Changes are recorded for gradients as in PyTorch, but a constant (zero_, fill_) leaves a
+  // tensor without history.
+  /// @throws UsageError for a leaf that requires grad, or a view of one, outside a NoGrad scope; for another element type
   Tensor copy_(const Tensor& source) const;
   Tensor fill_(double value) const;
   Tensor zero_() const { return fill_(0); }
@@ -168,9 +168,9 @@ class Tensor {
  private:
   struct State {
     Value value;
-    std::uint64_t version = 0;  // of the storage, that the history stands for
+    std::uint64_t version = 0;  // of the storage, for which the history holds
     bool retains = false;
-    Value retained;  // gradient, where retain_grad() asked for it
+    Value retained;  // gradient, if retain_grad() was called
   };
   struct Retaining;
   const Value& value() const;
@@ -196,13 +196,13 @@ class Operand {
 
  private:
   friend std::pair<Value, Value> alike(Operand a, Operand b);
-  Value value_;  // empty: a number
+  Value value_;  // empty: a scalar
   Number number_ = 0;
 };
 
-/// Applies an operator of two tensors to operands of which at least one is a tensor.
+/// Applies an operator to two operands, at least one of which is a tensor.
 Tensor binary(Value (*op)(Value, Value), Operand a, Operand b);
-/// a / b; integers are divided as float32.
+/// Divides a / b; integers are divided as float32.
 Tensor true_divide(Operand a, Operand b);
 
 template <class T>
@@ -220,7 +220,7 @@ template <class A, class B>
 requires WithTensor<A, B> Tensor operator*(A&& a, B&& b) { return binary(gemel::multiply, std::forward<A>(a), std::forward<B>(b)); }
 template <class A, class B>
 requires WithTensor<A, B> Tensor operator/(A&& a, B&& b) { return true_divide(std::forward<A>(a), std::forward<B>(b)); }
-/// Comparisons give booleans, element by element.
+/// Comparisons return booleans for each element.
 template <class A, class B>
 requires WithTensor<A, B> Tensor operator==(A&& a, B&& b) { return binary(gemel::equal, std::forward<A>(a), std::forward<B>(b)); }
 template <class A, class B>
@@ -234,7 +234,7 @@ requires WithTensor<A, B> Tensor operator>(A&& a, B&& b) { return binary(gemel::
 template <class A, class B>
 requires WithTensor<A, B> Tensor operator>=(A&& a, B&& b) { return binary(gemel::greater_equal, std::forward<A>(a), std::forward<B>(b)); }
 
-/// In place, as in Python.
+/// In-place operators, as in Python.
 inline const Tensor& operator+=(const Tensor& a, const Operand& b) { return a.add_(b), a; }
 inline const Tensor& operator-=(const Tensor& a, const Operand& b) { return a.sub_(b), a; }
 inline const Tensor& operator*=(const Tensor& a, const Operand& b) { return a.mul_(b), a; }
@@ -243,7 +243,7 @@ inline const Tensor& operator/=(const Tensor& a, const Operand& b) { return a.di
 Values values_of(const Tensors& tensors);
 Tensors tensors_of(const Values& values);
 
-/// As PyTorch prints it: four decimals, scientific where magnitudes differ, the middle left out above 1 000 elements.
+/// Prints as PyTorch: four decimals, scientific notation if magnitudes differ much, only the edges above 1 000 elements.
 /// Waits for the device.
 std::string to_string(const Tensor& tensor);
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor);

@@ -1,4 +1,4 @@
-// compile: a function over tensors, captured once for each input signature and run as a planned graph from then on.
+// compile: captures a function over tensors once for each input signature, and runs it as a planned graph from then on.
 #pragma once
 #include <functional>
 #include <map>
@@ -14,28 +14,28 @@ namespace gemel::graph {
 
 using Function = std::function<Values(const Values&)>;
 
-/// Bytes of a planned arena, and the least that any plan of the same program takes.
+/// Bytes of a planned arena, and a lower bound for any plan of the same program.
 struct ArenaUse {
   std::int64_t bytes = 0, least = 0;
 };
 
-/// Calling it captures the function when these input specs are new (the last, smaller batch is a second plan), or when a module that
-/// it runs changed its mode, or a leaf was frozen, since; then it replays the plan. Parameters and statistics that the function uses
-/// are bound; every update of them is kept, whatever is fetched. What must vary between calls (rates, random state, data) is an input.
-/// Gradients are taken within the function: where one is asked of its results, the backward pass is refused.
+/// Captures the function when it is called with new input specs (a smaller last batch has a second plan), or after a module that it runs changed its mode, or a
+/// leaf was frozen; else replays the plan. Parameters and statistics that the function uses are bound, and all their updates are kept, whatever is fetched.
+/// What varies between calls (rates, random state, data) must be an input. Gradients are computed within the function; a backward pass from its results is
+/// refused.
 class Compiled {
  public:
   Compiled(Session& session, Function function, PassNames passes);
   Values operator()(const Values& inputs);
 
-  /// Plans made so far, by input signature: one for each set of modes.
+  /// A plan for an input signature and a set of modes.
   struct Plan {
     std::unique_ptr<Executor> executor;
     std::vector<PassReport> passes;
-    std::vector<bool> leads_back;  // [output] whether it has a history in the function
+    std::vector<bool> leads_back;  // [output] true if it has a history in the function
   };
   const std::multimap<std::string, Plan>& plans() const { return plans_; }
-  /// Of the largest plan: the session's arena is shared by all.
+  /// Arena of the largest plan; all plans share the session's arena.
   ArenaUse arena() const;
 
  private:
@@ -47,7 +47,7 @@ class Compiled {
   std::multimap<std::string, Plan> plans_;
 };
 
-/// All passes unless told otherwise.
+/// Compiles with all passes by default.
 Compiled compile(Session& session, Function function, PassNames passes = parse_passes("all"));
 
 }  // namespace gemel::graph

@@ -1,4 +1,4 @@
-// Graphs in files: saved with all that they need to go on, and built again from what was saved.
+// Saves graphs with all that is needed to continue, and builds them again.
 #include <fmt/format.h>
 
 #include <algorithm>

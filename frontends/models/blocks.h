@@ -1,4 +1,4 @@
-// Blocks that several families share.
+// Blocks that several families of models share.
 #pragma once
 #include <cstdint>
 
@@ -8,11 +8,10 @@
 
 namespace gemel::models {
 
-/// A block of the kind that its model is a sequence of.
+/// Base of the blocks that a model is a sequence of.
 class RepeatedBlock : public nn::Module {};
 
-/// torchvision's Conv2dNormActivation: a convolution without bias, batch normalisation and an activation, padded to keep the
-/// size at stride 1.
+/// torchvision's Conv2dNormActivation: a convolution without bias, batch normalisation and an activation, padded to keep the size at stride 1.
 template <class Act>
 class ConvNorm : public nn::Sequential {
  public:

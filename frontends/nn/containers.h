@@ -1,4 +1,4 @@
-// Modules that hold others.
+// Modules that contain modules.
 #pragma once
 #include <memory>
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace gemel::nn {
 
-/// Children "0", "1", ..., which whoever owns the list calls.
+/// Children "0", "1", ..., which the owner of the list calls.
 class ModuleList : public Module {
  public:
   std::string describe() const override { return "ModuleList"; }
@@ -25,7 +25,7 @@ class ModuleList : public Module {
   }
 };
 
-/// Runs its children one after the other, each on what the one before gave.
+/// Calls its children in order, each on the output of the one before.
 class Sequential : public ModuleList {
  public:
   std::string describe() const override { return "Sequential"; }
@@ -37,7 +37,7 @@ class Sequential : public ModuleList {
   }
 };
 
-/// Children by name, which whoever owns the dictionary calls.
+/// Children by name, which the owner of the dictionary calls.
 class ModuleDict : public Module {
  public:
   std::string describe() const override { return "ModuleDict"; }
@@ -45,7 +45,7 @@ class ModuleDict : public Module {
   M& insert(std::string name, std::unique_ptr<M> child) {
     return adopt(std::move(name), std::move(child));
   }
-  /// @throws UsageError for a name that is not there
+  /// @throws UsageError for an unknown name
   Module& operator[](std::string_view name);
 };
 

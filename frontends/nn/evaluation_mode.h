@@ -1,4 +1,4 @@
-// Evaluating: a module in evaluation mode for a while.
+// Evaluating: puts a module into evaluation mode for a scope.
 #pragma once
 #include <string>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace gemel::nn {
 
-/// Evaluation mode for its lifetime; then each module is in the mode that it was in.
+/// Evaluation mode while it lives; then each module is in its mode from before.
 class Evaluating {
  public:
   explicit Evaluating(Module& module) {

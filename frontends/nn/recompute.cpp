@@ -1,4 +1,4 @@
-// Modules of which only the inputs are kept for the backward pass.
+// Modules that the backward pass recomputes from their inputs.
 #include "engine/gradients/recompute.h"
 
 #include "engine/base/error.h"

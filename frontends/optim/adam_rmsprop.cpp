@@ -1,4 +1,4 @@
-// Adam, AdamW and RMSprop; the optimizers by name.
+// Adam, AdamW and RMSprop, and the list of optimizers by name.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,5 +1,5 @@
-// Optimizers: PyTorch's formulas over parameter groups. An optimizer packs its parameters into slabs, so that one launch updates all of
-// them. What varies from step to step (rates, Adam's corrections) is a small tensor, so that a captured step is fed anew at each replay.
+// Optimizers: PyTorch's formulas over parameter groups. An optimizer packs its parameters into slabs, so that one launch updates all of them. What varies from
+// step to step (rates, Adam's corrections) is a small tensor, which is fed to each replay of a captured step.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -19,28 +19,28 @@
 
 namespace gemel::optim {
 
-/// Parameters that share their hyperparameters.
+/// Parameters with common hyperparameters.
 struct Group {
   std::vector<NamedValue> parameters;
-  double rate_factor = 1;                // times the rate of the step
-  std::optional<double> weight_decay{};  // the optimizer's own where not given
+  double rate_factor = 1;                // factor of the step's rate
+  std::optional<double> weight_decay{};  // none: the optimizer's
 };
 
-/// One group of all trainable parameters.
+/// Returns one group of all trainable parameters.
 std::vector<Group> all_in_one(const ParameterSet& parameters);
-/// Two groups: weights of two axes or more, and normalisation parameters and biases (one axis or none), which do not decay.
+/// Returns two groups: weights of two axes or more; and normalisation parameters and biases (at most one axis), which do not decay.
 std::vector<Group> no_decay_on_vectors(const ParameterSet& parameters);
 
-/// The same groups; those parameters of each whose gradients are rows are a group of their own behind it, without decay: what is not met stays as it is.
+/// Splits groups: parameters with row gradients become a group after their own, without weight decay, since rows that are not looked up are not updated.
 std::vector<Group> no_decay_on_rows(std::vector<Group> groups);
 
-/// How a model's trainable parameters are grouped: one of the two above, for instance.
+/// Divides a model's trainable parameters into groups, such as all_in_one or no_decay_on_vectors.
 using Grouping = std::function<std::vector<Group>(const ParameterSet&)>;
 
-/// "fc.weight" of the slot "velocity.fc.weight".
+/// Returns the parameter of a slot's name: "fc.weight" for "velocity.fc.weight".
 std::string parameter_of_slot(const std::string& slot);
 
-/// What an optimizer does apart from its formula.
+/// Base of optimizers: everything but the formula.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
@@ -48,82 +48,84 @@ class Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   const std::vector<Group>& groups() const { return groups_; }
-  /// All groups' parameters one after the other: the order of the gradients.
+  /// The parameters of all groups in order, which is the order of gradients.
   const std::vector<NamedValue>& parameters() const { return parameters_; }
-  /// Further parameters, whose slots and counts of steps start at 0. @throws UsageError for one that is there already; where it throws, nothing
-  /// is added
+  /// Adds parameters, whose slots and step counts start at 0.
+  /// @throws UsageError for a parameter that it already has; nothing is then added
   void add_group(Group group);
 
-  /// The learning rate, which schedules move.
+  /// Learning rate, which schedulers change.
   double rate() const { return hyper_->rate; }
   void set_rate(double rate) { hyper_->rate = rate; }
 
-  // ---- in the manner of PyTorch: gradients lie in the parameters' grad()
-  /// Updates the parameters that have a gradient and are not frozen, and counts the step.
+  // ---- as in PyTorch, with gradients in the parameters' grad()
+  /// Updates parameters that have a gradient and are not frozen, and counts the step.
   void step();
-  /// Forgets the gradients of all parameters.
+  /// Clears the gradients of all parameters.
   void zero_grad();
 
-  // ---- with gradients at hand, also in a captured step
-  /// Where the gradient of each parameter is best put: GradientOptions::into; empty where it is to be rows. What is dense and lies elsewhere is
-  /// copied there.
+  // ---- with given gradients, also in a captured step
+  /// Places for the gradients of all parameters, for GradientOptions::into; empty for row gradients. Dense gradients elsewhere are copied there.
   Values gradient_places() const;
-  /// Rates, decays and the count of steps, shared with whoever else runs its updates.
+  /// Rates, decays and step counts, shared with everyone who runs its updates.
   const std::shared_ptr<Hyperparameters>& hyperparameters() const { return hyper_; }
-  /// Their shapes: what a captured step declares as inputs.
+  /// Specs of `hyper`, for the inputs of a captured step.
   Specs hyper_specs() const { return {hyper_->spec()}; }
-  /// The tensors for the step after `steps()`.
+  /// Returns the tensors for the step after `steps()`.
   Values hyper(double rate) const;
-  /// Updates parameters and slots in place, in operators: computes at once, or is captured.
-  /// @param gradients  parallel to `parameters()`; a parameter without one (an empty value), or frozen, stays as it is. Where it is rows
-  ///                   (engine/gradients/row_gradient.h), the others and their slots stay as they are
-  /// @param hyper      as `hyper_specs` says
-  /// @throws UsageError for lists of other lengths; for rows where the optimizer has no update of rows, or the weights decay; where it is captured, for
-  /// `hyper` that is a constant there
+  /// Updates parameters and slots in place, in operators: computed at once, or captured.
+  /// @param gradients [parameter]; a parameter without gradient (an empty value), or frozen, is not updated. A row gradient (engine/gradients/row_gradient.h)
+  ///   updates its rows alone, and their slots
+  /// @param hyper      of `hyper_specs`
+  /// @throws UsageError if the numbers of gradients or tensors are wrong; for row gradients if the optimizer has no update of rows, or weights decay; in a
+  ///   captured step if `hyper` is a constant
   void apply_updates(Values gradients, const Values& hyper);
-  /// Scales all gradients to a norm of at most `max_norm`: two launches a slab, a few for each that is rows. @return the norm before, float32 []; empty without
-  /// gradients
-  /// @param squares  where others have gradients too: float32 [n], whose sum is that of the squares of all of them
+  /// Scales all gradients to a norm of at most `max_norm`, by two launches a slab and a few for each row gradient.
+  /// @return the norm before, float32 []; empty without gradients
+  /// @param squares  float32 [n], whose sum is that of the squares of all gradients, if others have some of them
   Value clip_norm(Values& gradients, double max_norm, const Value& squares = {});
-  /// Float32 [n], whose sum is that of the squares of all gradients; empty where there is none.
+  /// Returns float32 [n], whose sum is that of the squares of all gradients; empty if there are none.
   Value squares(Values& gradients);
-  /// Counts a step: what `hyper` gives next and what checkpoints keep. For a parameter it counts where that had a gradient in the last update
-  /// with the same ones frozen, computed at once or captured; without any update, where it is not frozen.
+  /// Counts a step, for `hyper` and for checkpoints. It counts for a parameter that had a gradient in the last update with the same parameters frozen, computed
+  /// at once or captured; before any update, for all parameters that are not frozen.
   /// @throws UsageError while a graph is captured
   void advance();
-  /// Lets a capture under way hold only while the same parameters are there and the same ones frozen.
+  /// Makes the capture in progress valid only while the parameters and the frozen ones among them are the same.
   void assume_as_frozen(Session& session) const;
-  /// hyper, apply_updates, advance; computed at once, not captured.
+  /// Calls hyper, apply_updates and advance, computed at once.
   void step(Values gradients, double rate);
 
   std::int64_t steps() const { return hyper_->steps; }
-  /// [parameter] the steps that moved it: fewer than `steps()` where it was added later, was frozen or had no gradient.
+  /// [parameter] number of steps that updated it: less than `steps()` if it was added later, was frozen or had no gradient.
   std::vector<std::int64_t> parameter_steps() const { return hyper_->parameter_steps(); }
-  /// The slots by name, such as "velocity.fc.weight"; with `steps()` and `parameter_steps()` all that a checkpoint needs.
+  /// The slots by name, such as "velocity.fc.weight". With `steps()` and `parameter_steps()` they are the state for a checkpoint.
   const std::vector<NamedValue>& state() const { return state_; }
-  /// Copies the slots' contents. @param parameter_steps  none: every step moved every parameter
-  /// @throws DataError naming every slot that is missing, unknown or of another shape; for counts that are not one a parameter
+  /// Copies the contents of slots.
+  /// @param parameter_steps  empty: every step updated every parameter
+  /// @throws DataError naming every slot that is missing, unknown or of another shape; for parameter_steps of another length
   void load_state(std::span<const NamedValue> state, std::int64_t steps, std::span<const std::int64_t> parameter_steps = {});
 
  protected:
-  /// @param groups  none at all: of a stage of a pipeline that has nothing to train  @param common  of all groups; `groups` fills in theirs  @param slots names
-  /// of the tensors kept for each parameter; they start at 0
+  /// @param groups may be empty, for a pipeline's stage that has nothing to train @param common hyperparameters of all groups; their own are filled in from
+  ///   `groups`
+  /// @param slots  names of the tensors kept for each parameter, which start at 0
   Optimizer(std::vector<Group> groups, Hyperparameters common, std::vector<std::string> slots);
-  /// @param slots  whole slabs, in the order given at construction
+  /// @param slots  full slabs, in the order given to the constructor
   virtual void update(Update u, std::span<const Slab> slots) const = 0;
-  /// Moves the rows of a table that were met. @param slots  the table's, in the order given at construction
-  /// @return whether there is such an update; if not, nothing is written
+  /// Updates the rows of a table that have gradients.
+  /// @param slots  the table's, in the order given to the constructor
+  /// @return false if the optimizer has no such update; nothing is then written
   virtual bool update_rows(RowUpdate, std::span<const Value> /*slots*/) const { return false; }
-  /// What errors call it.
+  /// Name for error messages.
   virtual std::string_view name() const = 0;
 
  private:
-  /// A slab that holds parameters of this optimizer, and the slots beside it.
+  /// A slab with parameters of this optimizer, and its slots.
   struct Shard {
     std::shared_ptr<ParameterSlab> slab;
     std::vector<Slab> slots;
-    std::vector<std::ptrdiff_t> parameters;    // [in the slab] its index here; -1: another optimizer's
-    mutable std::vector<std::int32_t> rows{};  // of which `pages` is the table
+    std::vector<std::ptrdiff_t> parameters;    // [in the slab] number in this optimizer; -1: another optimizer's
+    mutable std::vector<std::int32_t> rows{};  // that the table `pages` is made of
     mutable Value pages{};
   };
   Shard* shard_of(const Value& parameter);
@@ -137,10 +139,10 @@ class Optimizer {
 
   std::vector<Group> groups_;
   std::vector<NamedValue> parameters_;
-  std::vector<NamedValue> state_;  // parameter by parameter, in the order of the slots
+  std::vector<NamedValue> state_;  // by parameter, then in the order of slots
   std::vector<Shard> shards_;
   std::shared_ptr<Hyperparameters> hyper_;
-  std::map<std::vector<bool>, std::vector<bool>> had_gradient_;  // [which are frozen] the parameters that the last such update moved
+  std::map<std::vector<bool>, std::vector<bool>> had_gradient_;  // [frozen parameters] parameters that the last update with these frozen moved
   std::vector<std::string> slot_names_;
 };
 
@@ -149,7 +151,7 @@ struct SgdOptions {
   bool nesterov = false;
   double rate = 1e-3;
 };
-/// p -= rate g; with momentum m: v = m v + g, p -= rate v, or with Nesterov's p -= rate (g + m v). Gradients of rows without momentum only.
+/// p -= rate g; with momentum m: v = m v + g, p -= rate v, or with Nesterov's p -= rate (g + m v). Row gradients are accepted without momentum only.
 class Sgd : public Optimizer {
  public:
   /// @throws UsageError for Nesterov without momentum
@@ -168,8 +170,9 @@ struct AdamOptions {
   AdamUpdate update{};
   double weight_decay = 0, rate = 1e-3;
 };
-/// Adam, and with `decoupled` AdamW. Where a gradient is rows, which do not decay, both are lazy, as torch.optim.SparseAdam: the moments of rows
-/// that are not met stay. Source: D. P. Kingma, J. Ba, Adam, 2015; I. Loshchilov, F. Hutter, 2019.
+/// Adam, or AdamW with `decoupled`. With row gradients, which do not decay, both are lazy as torch.optim.SparseAdam: moments of rows without gradient are not
+/// changed.
+/// Source: D. P. Kingma, J. Ba, Adam, 2015; I. Loshchilov, F. Hutter, 2019.
 class Adam : public Optimizer {
  public:
   Adam(std::vector<Group> groups, const AdamOptions& options = {});
@@ -200,16 +203,17 @@ class Rmsprop : public Optimizer {
   RmspropOptions options_;
 };
 
-/// The optimizers' names for users: sgd, momentum, nesterov, adam, adamw, rmsprop.
+/// Names of the optimizers for users: sgd, momentum, nesterov, adam, adamw, rmsprop.
 std::vector<std::string_view> names();
-/// Where not given: momentum 0.9 for `momentum` and `nesterov`, else 0; weight decay 0.01 for `adamw`, else 0.
+/// Defaults: momentum 0.9 for `momentum` and `nesterov`, else 0; weight decay 0.01 for `adamw`, else 0.
 struct Settings {
   std::optional<double> momentum{}, weight_decay{};
 };
-/// The settings of an optimizer with its defaults where none are given; no momentum where it takes none.
+/// Returns the settings with an optimizer's defaults filled in; without momentum if the optimizer takes none.
 /// @throws as `make`
 Settings with_defaults(std::string_view name, const Settings& settings);
-/// @throws UsageError for an unknown name, or a momentum given to an optimizer that has none
+/// Makes an optimizer by name.
+/// @throws UsageError for an unknown name, or a momentum for an optimizer that takes none
 std::unique_ptr<Optimizer> make(std::string_view name, std::vector<Group> groups, const Settings& settings = {});
 
 }  // namespace gemel::optim

@@ -1,4 +1,4 @@
-// Scheduler: moves an optimizer's learning rate from step to step, as torch.optim.lr_scheduler does.
+// Scheduler: changes an optimizer's learning rate from step to step, as torch.optim.lr_scheduler.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -7,25 +7,27 @@
 
 namespace gemel::optim {
 
-/// What the first rate is multiplied by after a number of steps, from 0.
+/// Factor of the initial rate after a number of steps, from 0.
 using RateFactor = std::function<double(std::int64_t steps)>;
 
-/// gamma^(steps / every), whole divisions. @throws UsageError for `every` below 1
+/// gamma^(steps / every), with integer division.
+/// @throws UsageError for `every` below 1
 RateFactor step_decay(std::int64_t every, double gamma = 0.1);
-/// (1 + cos(pi steps / total)) / 2: from 1 to 0, and 0 from then on. @throws UsageError for `total` below 1
+/// (1 + cos(pi steps / total)) / 2: from 1 to 0, then 0.
+/// @throws UsageError for `total` below 1
 RateFactor cosine_decay(std::int64_t total);
-/// Up from 0 by equal parts to 1 after `warmup` steps, then down by equal parts to 0 at `total`; without warm-up only down.
+/// Linear from 0 to 1 over `warmup` steps, then linear to 0 at `total`.
 /// @throws UsageError for `total` below 1, or a warm-up below 0 or above it
 RateFactor linear_decay(std::int64_t total, std::int64_t warmup = 0);
 
-/// A step is whatever its user counts: updates, or epochs.
+/// A scheduler, whose steps are what the user counts: updates, or epochs.
 class Scheduler {
  public:
-  /// The optimizer's rate becomes its present one times factor(0).
+  /// Sets the optimizer's rate to its present one times factor(0).
   Scheduler(Optimizer& optimizer, RateFactor factor);
-  /// Counts one and sets the rate.
+  /// Counts a step and sets the rate.
   void step() { go_to(steps_ + 1); }
-  /// As after so many steps: for a run that goes on.
+  /// Sets the rate as after `steps` steps, for a resumed run.
   void go_to(std::int64_t steps);
   std::int64_t steps() const { return steps_; }
 

@@ -1,4 +1,4 @@
-// --detect-anomaly: looks at every result and remembers the first operator that made a NaN and was given none.
+// AnomalyDetector (--detect-anomaly): checks every result and remembers the first operator that made a NaN from inputs without NaN.
 #pragma once
 #include <memory>
 #include <optional>
@@ -10,11 +10,11 @@ namespace gemel::train {
 
 class AnomalyDetector {
  public:
-  /// Watches a session from now on; it waits for every result, so runs are slow.
+  /// Watches a session from now on. It waits for every result, so runs are slow.
   explicit AnomalyDetector(Session& session);
   AnomalyDetector(const AnomalyDetector&) = delete;
   AnomalyDetector& operator=(const AnomalyDetector&) = delete;
-  /// "layer1.0.conv1: conv2d float32 [64, 8, 8, 64]"; none where a NaN was there from the beginning, in a weight or a picture
+  /// The first such operator: "layer1.0.conv1: conv2d float32 [64, 8, 8, 64]"; none if a weight or an input already had a NaN.
   const std::optional<std::string>& first() const { return first_; }
 
  private:

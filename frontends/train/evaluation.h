@@ -1,4 +1,4 @@
-// A task's sums over a whole data set.
+// Evaluates a task over a data set.
 #pragma once
 #include <functional>
 
@@ -7,9 +7,9 @@
 
 namespace gemel::train {
 
-/// Runs an epoch through the model in evaluation mode. The host reads one batch late.
-/// @param after_batch  called after each batch is enqueued; what it throws ends the evaluation
-/// @throws DataError where a label or an index is out of range
+/// Runs an epoch in evaluation mode and returns the task's sums. The host reads results one batch late.
+/// @param after_batch  called after each batch is enqueued; an exception ends the evaluation
+/// @throws DataError if a label or an index is out of range
 Sums evaluate(Stepper& step, datasets::BatchSource& data, const std::function<void()>& after_batch = {});
 
 }  // namespace gemel::train

@@ -1,4 +1,4 @@
-// Inference: a module's outputs in evaluation mode, in either front end.
+// Inference: computes a module's outputs in evaluation mode, in either front end.
 #pragma once
 #include "frontends/graph/compile.h"
 #include "frontends/nn/module.h"
@@ -8,11 +8,12 @@ namespace gemel::train {
 
 class Inference {
  public:
-  /// Puts the module, which must outlive this, into evaluation mode.
+  /// Puts the module, which must outlive this object, into evaluation mode.
   Inference(Session& session, nn::Module& module, Frontend frontend, PassNames passes = parse_passes("all"));
-  /// Enqueues a forward pass without a history. @param inputs  as the module takes them
+  /// Enqueues a forward pass without history.
+  /// @param inputs  of the module
   Values operator()(const Values& inputs);
-  /// Of the largest plan; 0 for the eager front end.
+  /// Arena of the largest plan; 0 in the eager front end.
   graph::ArenaUse arena() const { return compiled_.arena(); }
 
  private:

@@ -1,4 +1,4 @@
-// Ranks: those that a run shares each of its batches with, as the training layer sees them. Here there is one; frontends/distributed joins several.
+// Ranks: the training layer's interface to the ranks that share each batch. This class is for a single one; frontends/distributed joins several.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace gemel::train {
 
 struct RunState;
 
-/// What ranks keep for checkpoints beside model and optimizer.
+/// State that ranks save in checkpoints besides model and optimizer.
 struct RanksState {
   struct Tensor {
     std::string name;
@@ -32,15 +32,15 @@ struct RanksState {
   };
   std::map<std::string, std::string> texts;
   std::vector<Tensor> tensors;
-  // Where no rank holds the whole model: parameters and buffers as files have them, the optimizer's slots, and the steps that moved each
-  // parameter (none: all steps moved all). For a checkpoint those that rank 0 does not hold; of one that was read all.
+  // For models in stages: parameters and buffers in the layout of files, the optimizer's slots, and the number of steps that updated each parameter (empty:
+  // all). In a checkpoint to write those that rank 0 does not hold; after reading one, all.
   std::vector<Tensor> model, slots;
   std::map<std::string, std::int64_t> parameter_steps;
 };
 
-/// What ranks tell each other before a step: added up, it is the same on all of them.
+/// Message that ranks exchange before a step. Notices are added up, so that the result is the same on all ranks.
 struct Notice {
-  double weight = 0;         // of the shard of the step's batch: what summed losses are divided by
+  double weight = 0;         // of the shard of the step's batch: divisor of summed losses
   bool interrupted = false;  // by a signal: the step does not begin
   std::optional<Sums> sums;  // of an earlier step
 };
@@ -51,36 +51,38 @@ class Ranks {
   virtual int rank() const { return 0; }
   virtual int size() const { return 1; }
 
-  // ---- a step, in operators: at once, or captured
-  /// Before its first forward pass: what follows sees the parameters of the ranks that update theirs.
+  // ---- in a step, in operators: computed at once, or captured
+  /// Before the first forward pass: copies parameters from the ranks that update them.
   virtual void take_parameters() {}
-  /// Who is told of each complete gradient of the parameters that are trained. Empty: nobody.
+  /// Callback for complete gradients of trained parameters; empty: none.
   virtual GradientReady gradient_ready() { return {}; }
-  /// [parameter] of the optimizer: whether `join_gradients` takes its gradient as rows (engine/gradients/row_gradient.h); empty: of none.
+  /// [parameter] of the optimizer: true if `join_gradients` takes a row gradient (engine/gradients/row_gradient.h); empty: none.
   virtual std::vector<bool> by_rows() const { return {}; }
-  /// Behind it the gradients, in their places, are sums over all ranks. A parameter that another rank used has one too.
+  /// Makes the gradients, in their places, sums over all ranks. A parameter that only another rank used gets a gradient too.
   virtual void join_gradients(Values& /*gradients*/) {}
-  /// Whether this one makes the update; others have no sums then.
+  /// Tells if this rank makes the update; others have no sums.
   virtual bool updates() const { return true; }
 
   // ---- on the host, in the same order on every rank
-  /// Before a step is enqueued. @param samples  of this rank's shard
+  /// Called before a step is enqueued.
+  /// @param samples  of this rank's shard
   virtual void step_begins(std::int64_t /*samples*/) {}
-  /// Begins an exchange; the step in between goes on.
+  /// Starts an exchange of notices, which overlaps with the step.
   virtual void announce(Notice notice) { own_ = std::move(notice); }
-  /// The sum of what all ranks announced, once for each call of `announce`.
+  /// Returns the sum of all ranks' notices, once for each call of `announce`.
   virtual Notice agreed() { return std::move(own_); }
-  /// Sums of all ranks.
+  /// Sums over ranks.
   virtual Sums merge(const Sums& sums) { return sums; }
-  /// Gives all ranks the parameters and buffers (running statistics) that one process would have: before they are evaluated or saved.
+  /// Gives all ranks the parameters and buffers (running statistics) that one process would have, for evaluation or a checkpoint.
   virtual void join_model() {}
-  /// Before a checkpoint: that all ranks hold the same. @throws CommError naming the rank that drifted, and the tensor
+  /// Checks before a checkpoint that all ranks hold the same values.
+  /// @throws CommError naming the rank and the tensor that differ
   virtual void check_same() {}
-  /// For a checkpoint: of all ranks, on rank 0.
+  /// Returns the state of all ranks for a checkpoint, on rank 0.
   virtual RanksState state() { return {}; }
-  /// Gives all ranks what rank 0 read of a checkpoint: parameters, buffers, the optimizer's state, where the run stands, what ranks kept.
+  /// Gives all ranks what rank 0 read from a checkpoint: parameters, buffers, the optimizer's state, progress of the run, state of ranks.
   virtual void join_state(nn::Module& /*module*/, optim::Optimizer& /*optimizer*/, RunState& /*state*/) {}
-  /// Milliseconds that the next of the steps joined so far waited for communication, one after the other; none: it needs none.
+  /// Returns the milliseconds that a step waited for communication, for each step so far, once; none: there are no more.
   virtual std::optional<double> next_exposed_ms() { return std::nullopt; }
 
  private:

@@ -1,5 +1,5 @@
-// Step: gradients of a batch, whole or in micro-batches, then hooks, then the update; and a step of evaluation. The same functions serve
-// both front ends: the graph one captures them once for each signature of the batch.
+// Step: a training step - gradients of a batch, at once or in micro-batches, then hooks, then the update - and an evaluation step. Both front ends use the same
+// functions; the graph front end captures them once for each signature of the batch.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -23,16 +23,17 @@ enum class Frontend { eager, graph };
 /// "eager", "graph"
 const char* to_string(Frontend frontend);
 
-/// A step's results on their way to the host.
+/// Results of a step that are being transferred to the host.
 class Pending {
  public:
-  /// @param task  counts the outputs, and outlives this  @param what  names the step in errors: "step 3"
+  /// @param task  counts the outputs; must outlive this object  @param what  names the step in errors: "step 3"
   Pending(const Task& task, std::string what) : task_(&task), what_(std::move(what)) {}
-  /// Of the batch or one of its micro-batches. @param results  its summed loss, then the task's outputs
+  /// Adds the results of the batch or of one of its micro-batches.
+  /// @param results  its summed loss, then the task's outputs
   void add(const datasets::Batch& part, const Values& results);
   bool empty() const { return parts_.empty(); }
-  /// Waits for this step and for nothing that was enqueued after it.
-  /// @throws DataError where a kernel met a label or an index out of range
+  /// Waits for this step, but not for anything enqueued after it.
+  /// @throws DataError if a kernel found a label or an index out of range
   Sums get();
 
  private:
@@ -47,45 +48,48 @@ class Pending {
   std::vector<Part> parts_;
 };
 
-/// A batch whose tensors lie on the device.
+/// A batch with its tensors on the device.
 struct DeviceBatch {
   Values tensors;        // as the task names them
-  datasets::Batch host;  // the same; the bytes are shared
+  datasets::Batch host;  // the same batch; its bytes are shared
 };
 
 struct StepOptions {
   Frontend frontend = Frontend::eager;
   PassNames passes = parse_passes("all");
-  std::int64_t accumulate = 1;  // micro-batches of a training step, where the batch does not say; the first ones larger by one sample where it does not divide
-  Ranks* ranks = nullptr;       // that a training step is shared with; null: it is this one's alone
+  /// Micro-batches of a training step, unless the batch has its own. Where samples do not divide, the first ones have one more.
+  std::int64_t accumulate = 1;
+  Ranks* ranks = nullptr;  // ranks that share training steps; null: none
 };
 
-/// What a forward and a backward pass give.
+/// Results of a forward and a backward pass.
 struct Differentiated {
   Outcome outcome;
-  Values gradients;  // one a parameter; empty where none reaches it
+  Values gradients;  // [parameter]; empty if none flows
 
-  /// The summed loss and what `count` looks at, without history.
+  /// Returns the summed loss and the outputs for `count`, without history.
   Values results() const;
 };
 
-/// The forward and backward pass that every training step begins with, in operators.
-/// @param in    the batch's tensors as the task names them, the random state, 1 / the weight of the whole step
-/// @param options  where gradients are to be written, who is told of them
+/// Runs the forward and backward pass of a training step, in operators.
+/// @param in       the batch's tensors as the task names them, the random state, 1 / the weight of the whole step
+/// @param options  where to write gradients, and callbacks
 Differentiated differentiate(Session& session, Task& task, std::span<const Value> in, const Values& parameters, const GradientOptions& options = {});
 
-/// What a trace of a forward pass tells of a task's trainable parameters.
+/// Facts about a task's trainable parameters from a capture of its forward pass.
 struct BackwardOutline {
-  std::vector<std::size_t> order;  // in which a backward pass completes their gradients, as indices; the reverse of theirs for a model that cannot be traced
-  std::vector<std::int64_t> looked_up{};  // as looked_up_rows (engine/gradients/autograd.h) counts them
+  /// Numbers of the parameters in the order in which a backward pass completes their gradients; the reverse order of registration if the model cannot be
+  /// captured.
+  std::vector<std::size_t> order;
+  std::vector<std::int64_t> looked_up{};  // numbers of rows that are looked up, as looked_up_rows (engine/gradients/autograd.h)
 };
 /// @param inputs  specs of a batch's tensors, as the task names them
 BackwardOutline backward_outline(Session& session, Task& task, const Specs& inputs);
-/// Packs a module's trainable parameters into slabs in an order such as that; to be called before an optimizer packs them.
+/// Packs a module's trainable parameters into slabs in the given order. Call before an optimizer packs them.
 void pack_parameters(nn::Module& module, std::span<const std::size_t> order, const PackOptions& options = {});
 void pack_parameters(Session& session, Task& task, const Specs& inputs);
 
-/// Trains and evaluates on batches: with a model that lies whole in this process, as Step does, or with a stage of it.
+/// Trains and evaluates on batches, with a full model in this process (Step) or a stage of one (Pipeline).
 class Stepper {
  public:
   Stepper() = default;
@@ -94,34 +98,34 @@ class Stepper {
   Stepper& operator=(const Stepper&) = delete;
 
   /// Enqueues a training step.
-  /// @param step  from 1: names the random draws  @param weight  of the whole step, all ranks and micro-batches together; none: the task's
-  /// of this batch
+  /// @param step  from 1, keys random draws  @param weight  of the whole step over ranks and micro-batches; none: the task's for this batch
   virtual Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) = 0;
-  /// Enqueues a forward pass in evaluation mode. Then each module is in the mode that it was in.
+  /// Enqueues a forward pass in evaluation mode. Modules then return to their own modes.
   virtual Pending evaluate(const datasets::Batch& batch) = 0;
-  /// Before the first step: all gradients together are scaled to a norm of at most `most`.
+  /// Scales all gradients together to a norm of at most `most`. Call before the first step.
   virtual void clip_norm(double most) = 0;
-  /// Of the largest plan; 0 for the eager front end.
+  /// Arena of the largest plan; 0 in the eager front end.
   virtual graph::ArenaUse arena() const = 0;
-  /// Steps that may be enqueued before the results of the oldest are asked for: none where `train` returns when it is done.
+  /// Number of steps that may be enqueued before the results of the oldest are read; 0 if `train` returns when the step is done.
   virtual std::size_t steps_ahead() const { return 1; }
 };
 
 class Step : public Stepper {
  public:
-  /// @param optimizer  null for evaluation only. Task and optimizer must outlive the step
+  /// @param optimizer  null for evaluation only. Task and optimizer must outlive this object
   Step(Session& session, Task& task, optim::Optimizer* optimizer, StepOptions options = {});
-  /// Called between the gradients, which are complete and lie in the optimizer's places or are rows (engine/gradients/row_gradient.h), and the update; in
-  /// operators, as the graph front end captures them.
+  /// Called between gradients and update, in operators, which the graph front end captures. Gradients are complete; they are in the optimizer's places or are
+  /// row gradients (engine/gradients/row_gradient.h).
   using Hook = std::function<void(Values& gradients)>;
   /// @throws UsageError after a training step, which may have been captured without the hook
   void before_update(Hook hook);
 
   /// Enqueues the transfers.
   DeviceBatch to_device(const datasets::Batch& batch);
-  /// It puts the whole module into training mode, also what was in evaluation mode; what is frozen stays frozen.
+  /// Puts the full module into training mode; what is frozen stays frozen.
   Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) override;
-  /// The same on the device's batch, in one piece. @throws UsageError with micro-batches
+  /// Trains on a batch on the device, at once.
+  /// @throws UsageError with micro-batches
   Pending train(const DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight = {});
   Pending evaluate(const DeviceBatch& batch);
   Pending evaluate(const datasets::Batch& batch) override { return evaluate(to_device(batch)); }
@@ -153,7 +157,7 @@ class Step : public Stepper {
   std::vector<std::string> names_;  // of the task's inputs
   std::vector<Hook> hooks_;
   bool has_trained_ = false;
-  std::map<std::vector<bool>, std::vector<bool>> reached_;  // [which are frozen] the parameters that micro-batches give a dense gradient
+  std::map<std::vector<bool>, std::vector<bool>> reached_;  // [frozen parameters] parameters that get a dense gradient from micro-batches
   graph::Compiled whole_, first_, further_, update_, evaluation_;
 };
 

@@ -20,60 +20,60 @@ namespace gemel::train {
 
 struct TrainerOptions {
   std::int64_t epochs = 1, steps = 0;  // steps 0: the run is measured in epochs
-  std::int64_t eval_every = 1;         // epochs from one validation to the next; 0: never
+  std::int64_t eval_every = 1;         // epochs between validations; 0: never
   double rate = 1e-3, clip_norm = 0;   // clip_norm 0: no limit
   optim::Schedule schedule = optim::Schedule::constant;
-  optim::Warmup warmup{};                  // of a linear schedule
+  optim::Warmup warmup{};                  // for a linear schedule
   std::filesystem::path checkpoint_dir{};  // empty: no checkpoints
-  std::int64_t checkpoint_every = 0;       // steps; 0: at the end of epochs only
-  std::string model_name{};                // on record; empty: what the module says of itself
+  std::int64_t checkpoint_every = 0;       // in steps; 0: at the end of epochs only
+  std::string model_name{};                // for records; empty: the module's description
   StepOptions step{};
 };
 
-/// What every run of a trainer is told apart by: device, driver, build, the options that the course of a run depends on, and how many
-/// samples and batches an epoch has.
+/// Returns what identifies every run of a trainer: device, driver, build, the options that affect its course, and the numbers of samples and batches in an
+/// epoch.
 RunIdentity identity_of(Session& session, const TrainerOptions& options, const datasets::BatchSource& data);
 
 struct StepReport {
-  std::int64_t step, epoch, batch;  // from 1; of the epoch, from 0
-  double loss, rate;                // the mean loss
+  std::int64_t step, epoch, batch;  // step from 1, epoch from 1, batch from 0 in the epoch
+  double loss, rate;                // loss: mean
   std::int64_t samples;
   double samples_per_s;
 };
 
 struct EpochReport {
   std::int64_t epoch;             // from 1
-  double seconds, samples_per_s;  // of what this process trained
-  double loss;                    // the mean over the whole epoch
+  double seconds, samples_per_s;  // of this process
+  double loss;                    // mean over the epoch
   std::vector<Metric> metrics;
   std::optional<double> validation_loss;
   std::vector<Metric> validation_metrics;
 };
 
-/// Is told how a run goes, and may end it. By default it says nothing.
+/// Receives the progress of a run, and may end it. By default it does nothing.
 class Reporter {
  public:
   virtual ~Reporter() = default;
   virtual void say(const std::string& /*line*/) {}
-  /// @param here  batches that this call trains of the epoch  @param later  batches of the run after them
+  /// @param here  number of the epoch's batches to train now  @param later  number of the run's batches after them
   virtual void epoch_begins(std::int64_t /*epoch*/, std::int64_t /*here*/, std::int64_t /*later*/) {}
-  /// Before a step is enqueued.
+  /// Called before a step is enqueued.
   virtual void step_begins() {}
   virtual void step_done(const StepReport&) {}
-  /// After the epoch's last batch, before validation.
+  /// Called after the epoch's last batch, before validation.
   virtual void epoch_trained() {}
   virtual void batch_evaluated() {}
-  /// @param line  of the record: may be added to
+  /// @param line  of the record; more may be added
   virtual void epoch_done(const EpochReport&, nlohmann::ordered_json& /*line*/) {}
-  /// Before a checkpoint is written, when all ranks have done its step and none has begun the next one.
+  /// Called before a checkpoint is written, when all ranks have done its step and none has begun the next one.
   virtual void saves(std::int64_t /*step*/) {}
-  /// What is appended to the error of a loss that is not finite.
+  /// Returns text to append to the error of a loss that is not finite.
   virtual std::string why_not_finite() { return {}; }
-  /// Asked after every batch. Where it is true the run saves a checkpoint and ends.
+  /// Called after every batch. If it returns true, the run saves a checkpoint and ends.
   virtual bool interrupted() { return false; }
 };
 
-/// What a run is made of; all of it must outlive the trainer.
+/// The parts of a run, which must outlive the trainer.
 struct Run {
   Session& session;
   Task& task;
@@ -82,26 +82,26 @@ struct Run {
   datasets::BatchSource* validation = nullptr;
   RunLog* log = nullptr;
   Reporter* reporter = nullptr;
-  Ranks* ranks = nullptr;      // that the run is shared with; data and validation are this one's shards, the log is for rank 0
-  Stepper* stepper = nullptr;  // null: the trainer's own Step, of the whole model
+  Ranks* ranks = nullptr;      // that share the run; data and validation are this rank's shards, the log is for rank 0
+  Stepper* stepper = nullptr;  // null: the trainer makes a Step of the full model
 };
 
 class Trainer {
  public:
-  /// @throws DataError where the folder of checkpoints cannot be written
-  /// @param identity  what the run is told apart by besides its options, its device and its data's size, see identity_of
+  /// @throws DataError if the folder of checkpoints cannot be written
+  /// @param identity  what identifies the run besides identity_of
   Trainer(const Run& run, TrainerOptions options, RunIdentity identity = {});
 
-  /// Goes on from a checkpoint: a file, or with "auto" the folder's newest one that is whole.
-  /// Of several ranks, which all call it, the first reads; the others get what it has.
-  /// @return the file, or nothing where "auto" found none, or on another rank than 0
-  /// @throws DataError where it does not fit, see load_checkpoint
+  /// Resumes from a checkpoint: a file, or with "auto" the newest complete one of the folder. All ranks call it; rank 0 reads, and the others get the state
+  /// from it.
+  /// @return the file; nothing if "auto" found none, or on other ranks
+  /// @throws DataError if the checkpoint does not fit, see load_checkpoint
   std::optional<std::filesystem::path> resume(const std::string& from = "auto");
   enum class End { done, interrupted };
-  /// Trains to the end, on record where there is a log: its first line, steps, epochs and last line, however it ends.
-  /// @throws Error where a loss is not finite: names the step
+  /// Trains to the end, and records the run if there is a log: first line, steps, epochs, and last line, however it ends.
+  /// @throws Error naming the step if a loss is not finite
   End run();
-  /// Whether the epochs or steps asked for are trained, after `resume` for one: `run` trains nothing more.
+  /// True if the epochs or steps asked for are trained, such as after `resume`: `run` then trains nothing.
   bool done() const;
 
   const RunState& state() const { return state_; }
@@ -154,11 +154,11 @@ class Trainer {
   RunState state_;
   std::filesystem::path resumed_from_;          // empty: from the beginning
   std::deque<Ahead> ahead_;                     // enqueued
-  std::deque<Settled> settled_;                 // whose sums the other ranks do not know; empty where there is one
-  std::optional<Settled> announced_;            // whose sums are on their way
-  std::optional<Notice> agreed_;                // before the next step; none while it is on its way
-  bool interrupted_ = false;                    // some rank was
-  Clock::time_point last_done_ = Clock::now();  // when a step was, or the run began
+  std::deque<Settled> settled_;                 // sums that other ranks do not know yet; empty if there is one rank
+  std::optional<Settled> announced_;            // sums that are being exchanged
+  std::optional<Notice> agreed_;                // for the next step; none while it is being exchanged
+  bool interrupted_ = false;                    // on some rank
+  Clock::time_point last_done_ = Clock::now();  // end of the last step, or beginning of the run
 };
 
 }  // namespace gemel::train

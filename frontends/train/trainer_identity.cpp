@@ -1,4 +1,4 @@
-// What every run of a trainer is told apart by (identity_of in frontends/train/trainer.h).
+// identity_of of frontends/train/trainer.h: what identifies every run of a trainer.
 #include <fmt/format.h>
 
 #include "engine/device/device_facts.h"

@@ -1,4 +1,4 @@
-// Device: one OpenCL device with its context, in-order queues, memory and programs. No type of the OpenCL headers shows.
+// Device: an OpenCL device with its context, in-order queues, memory and programs. Hides the types of the OpenCL headers.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -21,43 +21,44 @@
 
 namespace gemel::opencl {
 
-/// What the machine offers. Platforms without devices are listed too.
+/// An OpenCL platform and its devices; it may have none.
 struct PlatformInfo {
   std::string name, vendor, version;
   std::vector<DeviceProfile> devices;
-  std::vector<std::string> problems;  // [device]: why it cannot be used, or empty
+  std::vector<std::string> problems;  // [device] reason why it cannot be used, or empty
 };
-/// @return every platform in the loader's order; empty where there is no OpenCL at all
+/// All platforms of the machine, in the order of the loader. Empty without OpenCL.
 std::vector<PlatformInfo> platforms();
 
-/// What an environment variable holds; empty where it is not set.
+/// Value of an environment variable; empty if it is not set.
 std::string from_environment(const char* name);
 
-/// Which work is timed: none, what is enqueued while Device::time_work says so, or all, under names and with its costs.
+/// Which work is timed: none; the work enqueued while Device::time_work is on (sampled); or all, with names and costs.
 enum class Profiling { off, sampled, all };
 
+/// Options with which a device is opened.
 struct DeviceOptions {
-  /// Index, or a part of the name in any case ("pocl" finds PoCL); empty: the best.
+  /// Index, or a part of the name in any case ("pocl" finds PoCL); empty: the platform of the best device.
   std::string platform = from_environment("GEMEL_PLATFORM");
-  /// Index in the platform, "cpu" or "gpu"; empty: the best. "0.1": of the CPU device 0 the second of equal parts, of `threads` units each
-  /// (0: of one).
+  /// Index in the platform, "cpu" or "gpu"; empty: the best device. "0.1": CPU device 0 is divided into equal parts of `threads` compute units (0: of
+  /// one), and its second part is opened.
   std::string device = from_environment("GEMEL_DEVICE");
-  int threads = 0;                   // of a CPU device or a part of one; 0: all
-  bool threads_are_a_share = false;  // of a machine that several ranks use: a device that cannot be divided is taken whole
-  std::int64_t memory_limit = 0;     // bytes; 0: the least of device memory, the cgroup's limit and, where shared, what is free
+  int threads = 0;                   // number of threads of a CPU device or a part of one; 0: all
+  bool threads_are_a_share = false;  // `threads` is the share of one of several ranks: a device that cannot be divided is then used whole
+  std::int64_t memory_limit = 0;     // bytes; 0: the smallest of device memory and, if it is host memory, cgroup limit and free memory
   MemorySharers memory_sharers = {};
   GemmChoice gemm = GemmChoice::automatic;
   Profiling profiling = Profiling::off;
-  std::int64_t cache_bytes = -1;          // of the last cache before main memory; -1: as the device says
-  int simd_width = 0;                     // float lanes that kernels are made for; 0: as many as the device has
-  bool overlaps_sub_buffers = true;       // false: kernels take offsets, as on drivers on which sub-buffers must not overlap
-  bool tuned = true;                      // choose as the tuning table of the device says
-  Denormals denormals = Denormals::keep;  // in kernels
+  std::int64_t cache_bytes = -1;          // size of the last cache before main memory; -1: as the device reports
+  int simd_width = 0;                     // float lanes for which kernels are compiled; 0: as the device has
+  bool overlaps_sub_buffers = true;       // false: kernels take offsets, as for drivers whose sub-buffers must not overlap
+  bool tuned = true;                      // use the tuning table of the device
+  Denormals denormals = Denormals::keep;  // treatment of subnormal numbers in kernels
 };
 
-/// Groups along the second and the third dimension that every driver takes: NVIDIA's refuses more.
+/// Largest number of work-groups along the second and third dimension that all drivers accept; NVIDIA's accepts no more.
 inline constexpr std::int64_t kMostGroups = 65535;
-/// Up to three dimensions of work-items. A local extent of 0 leaves it to the driver.
+/// Global and local extents of a launch, in work-items, of up to three dimensions. A local extent of 0 lets the driver choose.
 struct Range {
   std::array<std::int64_t, 3> global{1, 1, 1}, local{0, 0, 0};
   int dimensions = 1;
@@ -69,59 +70,64 @@ inline Range range2(std::array<std::int64_t, 2> global, std::array<std::int64_t,
 }
 inline Range range3(std::array<std::int64_t, 3> global, std::array<std::int64_t, 3> local = {0, 0, 0}) { return {global, local, 3}; }
 
-/// Whether it has no work-items.
+/// True if the range has no work-items.
 inline bool is_empty(const Range& range) {
   return std::any_of(range.global.begin(), range.global.begin() + range.dimensions, [](std::int64_t extent) { return extent <= 0; });
 }
 
-/// int32 passes as `int`, int64 as `long`, float as `float`.
+/// Argument of a kernel: a `__global` pointer, an `int`, a `long` or a `float`.
 using Argument = std::variant<Region, std::int32_t, std::int64_t, float>;
 
 class Kernel;  // one kernel of one program; lives as long as its device
 class Recording;
 
-/// What kernels compute on the elements of their output before they are done with them (kernels/epilogue.clh). Empty: nothing.
+/// Epilogue that a kernel computes on the elements of its output (kernels/epilogue.clh). Empty: none.
 struct EpilogueCode {
-  std::string_view text;                     // comes before the kernel's source
-  std::span<const Argument> arguments = {};  // come after the kernel's own; not needed to choose a kernel
+  std::string_view text;                     // prepended to the source of the kernel
+  std::span<const Argument> arguments = {};  // follow the arguments of the kernel; not needed to choose a kernel
 };
 
-/// What the profiler is told of one piece of work on the queue; times in nanoseconds of the device's clock.
+/// Times of one command, or group of commands, on the queue, in nanoseconds of the device's clock.
 struct TimedWork {
   std::string name;
   std::int64_t flops = 0, bytes = 0;
   std::int64_t begin_ns = 0, end_ns = 0;
 };
 
-/// A read on its way to the host. Destroying it waits, so that its memory outlives the transfer.
+/// A pending read. Its destructor waits, so that the memory outlives the transfer.
 class PendingRead {
  public:
   virtual ~PendingRead() = default;
-  /// Waits, then gives the bytes.
+  /// Waits for the bytes.
   virtual std::span<const std::byte> get() = 0;
 };
 
-/// Both run in order, each by itself. Kernels, copies, fills, reads and writes are enqueued on the first; maps on the second.
+/// The two in-order queues of a device. Kernels, copies, fills, reads and writes use `compute`; maps use `transfer`.
 enum class Queue { compute, transfer };
 
+/// An opened device. Several threads may enqueue on it.
 class Device {
  public:
-  /// @throws DeviceError no platform; unknown platform or device (lists those found)
+  /// Opens a device.
+  /// @throws UsageError for an unknown platform, device or part; lists those found
+  /// @throws DeviceError if there is no usable device, or it cannot be divided as asked
   static std::shared_ptr<Device> open(const DeviceOptions& options);
-  /// Names, as DeviceOptions takes them, of the devices of the platform of the one that these options open which are of its kind.
+  /// Names, for DeviceOptions::device, of all usable devices of the same platform and kind as the one that the options select.
   static std::vector<std::string> alike(const DeviceOptions& options);
   virtual ~Device() = default;
 
   virtual const DeviceProfile& profile() const = 0;
   virtual Allocator& memory() = 0;
 
-  /// A kernel of an embedded source, built on first use: `kernel("softmax.cl", "softmax_rows", "-DTILE=16")`.
-  /// @param preface  text that comes before the source
+  /// A kernel of an embedded source file, built on first use: `kernel("softmax.cl", "softmax_rows", "-DTILE=16")`.
+  /// @param preface  text that is prepended to the source
+  /// @throws DeviceError with the build log if the program does not build
   virtual Kernel& kernel(std::string_view file, std::string_view name, std::string_view options = {}, std::string_view preface = {}) = 0;
-  /// A kernel of generated source. `title` names the program, here and in messages; `source` is asked once for each title.
+  /// A kernel of generated source. `title` identifies the program; `source` is called once for each title. @throws DeviceError as `kernel`
   virtual Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source, std::string_view name) = 0;
 
-  /// Enqueues. An empty range (any global extent 0) does nothing.
+  /// Enqueues a kernel. Does nothing for an empty range (a global extent of 0).
+  /// @throws CompilerAbort if the compiler of the driver crashes over the kernel
   virtual void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) = 0;
   void run(Kernel& kernel, const Range& range, std::initializer_list<Argument> arguments) {
     run(kernel, range, std::span(arguments.begin(), arguments.size()));
@@ -130,49 +136,53 @@ class Device {
     arguments.insert(arguments.end(), more.begin(), more.end());
     run(kernel, range, arguments);
   }
-  /// Enqueues what was recorded on this device. @param operands  for which it fits (Recording::fits)
+  /// Enqueues the commands of a recording of this device. @param operands  must satisfy Recording::fits  @throws CompilerAbort as `run`
   virtual void replay(const Recording& recording, std::span<const Region> operands) = 0;
+  /// Enqueues a copy of `from.bytes` bytes.
   virtual void copy(const Region& from, const Region& to) = 0;
-  /// Fills with a repeated 1-, 2-, 4- or 8-byte pattern.
+  /// Enqueues a fill with a repeated pattern of 1, 2, 4 or 8 bytes.
   virtual void fill(const Region& to, std::span<const std::byte> pattern) = 0;
-  /// Copies the host bytes before it returns; the transfer itself may come later.
+  /// Enqueues a write. Copies the host bytes before it returns.
   virtual void write(const Region& to, std::span<const std::byte> from) = 0;
-  /// Enqueues a transfer from memory that `from` keeps alive.
+  /// Enqueues a write from bytes that the device keeps alive until the transfer is done.
   virtual void write(const Region& to, std::shared_ptr<const std::vector<std::byte>> from) = 0;
-  /// Has `make` fill in the bytes: in the device's own memory where the host shares it, after all that was enqueued before.
+  /// Calls `make` to fill in the bytes. If the host shares the device's memory, waits for all enqueued work and fills the memory in place.
   virtual void write(const Region& to, const std::function<void(std::span<std::byte>)>& make) = 0;
-  /// Waits.
+  /// Reads bytes. Waits for all enqueued work. @throws DeviceError if a fence was broken
   virtual void read(const Region& from, std::span<std::byte> to) = 0;
+  /// Enqueues a read without waiting.
   virtual std::unique_ptr<PendingRead> read_later(const Region& from) = 0;
+  /// Waits for all work on the compute queue.
   virtual void finish() = 0;
 
-  /// Happens when all that is enqueued on the queue so far is done.
+  /// Event that is complete when all work enqueued on the queue so far is done.
   virtual Event mark(Queue queue) = 0;
-  /// What is enqueued on the queue from now on starts after the event. The host does not wait, but an emulator may run a queue in the
-  /// thread that marks it: then another thread has to complete a fence. @throws UsageError for an event of another device
+  /// Delays all further work on the queue until the event is complete. The host does not wait. An emulator may run a queue in the thread that marks
+  /// it, so another thread must complete a fence. @throws UsageError for an event of another device
   virtual void wait_for(Queue queue, const Event& event) = 0;
-  /// Whoever is to complete it must not wait for the device's compute queue, nor allocate, which may wait for that. Mesa 22.3's
-  /// rusticl may block a thread that enqueues behind it, so that there another thread has to complete it.
+  /// Makes a fence. The thread that completes it must not wait for the compute queue, nor allocate, which may wait for that queue. Mesa 22.3's rusticl
+  /// may block a thread that enqueues work behind the fence, so another thread must complete it.
   virtual Fence make_fence() = 0;
-  /// A view of the host's. Where the host shares the memory nothing is copied, and nothing waits for kernels that are not before `after`.
-  /// @param after  when the device is done with the region  @throws UsageError for an event of another device
+  /// Maps a region to the host. If the host shares the memory, copies nothing and waits for `after` only.
+  /// @param after  complete when the device no longer uses the region
+  /// @throws UsageError for an event of another device
   virtual HostView map(const Region& region, Access access, const Event& after) = 0;
 
-  /// Lets another library enqueue on this device's queue. @param enqueue  gets the cl_command_queue and a place for a cl_event
+  /// Lets another library enqueue on the compute queue. @param enqueue  receives the cl_command_queue and a place for a cl_event
   virtual void native(const std::function<void(void* queue, void** event)>& enqueue, std::string_view name) = 0;
 
-  /// Runs `enqueue`. With profiling, all that its thread enqueues in it bears this name, and the last of it, which does the work that the
-  /// others prepare, is charged with the FLOPs and bytes. Several threads may charge at once.
+  /// Calls `enqueue`. With profiling, all work that this thread enqueues during the call gets this name, and the last command, which does the work that
+  /// the others prepare, gets the FLOPs and bytes. Several threads may call it at once. @throws InternalError for nested calls
   virtual void charge(std::string_view name, std::int64_t flops, std::int64_t bytes, const std::function<void()>& enqueue) = 0;
   enum class Timing { off, on };
-  /// With sampled profiling: whether what is enqueued from now on is timed. Without effect otherwise.
+  /// With sampled profiling, turns timing of further work on or off. Has no effect otherwise.
   virtual void time_work(Timing timing) = 0;
-  /// All timed work finished since the last call, in queue order. Waits for it. Work within a call of `charge` that is not over, and what
-  /// follows it, comes with a later call.
+  /// Waits for all work. @return timed work since the last call, in queue order. Leaves out work of a call of `charge` that has not returned, and
+  /// all work after it
   virtual std::vector<TimedWork> take_work() = 0;
-  /// The same for what happens to be finished, without waiting.
+  /// Timed work that has finished since the last call, in queue order. Does not wait.
   virtual std::vector<TimedWork> take_finished_work() = 0;
-  /// Nanoseconds that the host's steady clock is ahead of the device's, to some microseconds. For a device whose work is timed.
+  /// Nanoseconds by which the host's monotonic clock (steady_ns) is ahead of the device's, within some microseconds. Requires profiling.
   virtual std::int64_t clock_lead_ns() = 0;
 };
 

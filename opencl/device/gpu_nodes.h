@@ -1,4 +1,4 @@
-// GPUs that the system shows, whether or not a driver of OpenCL does: for whoever tells a user what is missing.
+// Device nodes of GPUs, with or without an OpenCL driver, to tell users which driver is missing.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -11,12 +11,12 @@ namespace gemel::opencl {
 struct GpuNode {
   std::filesystem::path node;  // /dev/nvidia0
   std::string maker;           // "NVIDIA"; empty: any
-  std::string library;         // of its driver; empty: that may be one of several
-  std::string package;         // that brings the driver
-  bool may_open = false;       // by this user
-  bool has_driver = false;     // among those that are installed
+  std::string library;         // library of its driver; empty: one of several
+  std::string package;         // package that provides the driver
+  bool may_open = false;       // this user may open the node
+  bool has_driver = false;     // a driver for it is installed
 };
-/// @param installed  drivers  @param root  where dev lies
+/// GPUs of the machine. @param installed  drivers  @param root  folder that holds dev
 std::vector<GpuNode> gpu_nodes(const std::vector<DriverFile>& installed, const std::filesystem::path& root = "/");
 
 }  // namespace gemel::opencl

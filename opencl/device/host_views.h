@@ -1,4 +1,4 @@
-// Private to opencl/: a device's memory as the host sees it.
+// Private to opencl/: maps device memory to the host.
 #pragma once
 #include <mutex>
 
@@ -11,9 +11,10 @@ namespace gemel::opencl {
 
 class HostViews {
  public:
-  /// @param device  whose queues these are  @param turns  null where nobody else builds the same kernels
+  /// @param device  owner of the queues
+  /// @param turns   null if no other process builds the same kernels
   HostViews(Device& device, Queues& queues, BuildTurns* turns) : device_(device), queues_(queues), turns_(turns) {}
-  /// The memory itself where kernels compute in the host's own; else a map on the queue for transfers.
+  /// Device::map: gives the memory itself if kernels compute in host memory, else maps it on the transfer queue.
   HostView map(const Region& region, Access access, const Event& after);
 
  private:

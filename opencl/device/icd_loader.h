@@ -1,4 +1,4 @@
-// What OpenCL's loader loads: every driver that a folder names, those that crash among them.
+// Drivers that the OpenCL loader loads. It loads all that a folder names, so one that crashes affects all programs.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -8,13 +8,13 @@ namespace gemel::opencl {
 
 struct DriverFile {
   std::filesystem::path file;  // /etc/OpenCL/vendors/pocl.icd
-  std::string library;         // that it names
+  std::string library;         // library that the file names
 };
-/// Where it looks: OCL_ICD_VENDORS, a folder, a single file or a library, or the system's folder.
+/// Place where the loader looks for drivers: OCL_ICD_VENDORS (a folder, a file or a library), or the folder of the system.
 std::filesystem::path drivers_place();
-/// In order of their names; empty where there is none.
+/// Installed drivers, sorted by name.
 std::vector<DriverFile> installed_drivers(const std::filesystem::path& place);
-/// Has the loader load this driver alone, in this process and in those that it starts. Before OpenCL is touched.
+/// Makes the loader load this driver only, in this process and its children. Call before the first OpenCL call.
 void load_alone(const DriverFile& driver);
 
 }  // namespace gemel::opencl

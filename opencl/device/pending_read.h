@@ -1,4 +1,4 @@
-// Private to opencl/: reads on their way to the host.
+// Private to opencl/: reads that do not wait.
 #pragma once
 #include <memory>
 
@@ -6,7 +6,7 @@
 
 namespace gemel::opencl {
 
-/// Enqueues a read where kernels are. @param queues  have to outlive it until its bytes are taken
+/// Enqueues a read on the compute queue. @param queues  must outlive the read until its bytes are taken
 std::unique_ptr<PendingRead> read_later(Queues& queues, const Region& from);
 
 }  // namespace gemel::opencl

@@ -1,4 +1,4 @@
-// Private to opencl/: a GPU's choices on a device that is none, for tests.
+// Private to opencl/: makes another device choose kernels as a GPU does, for tests.
 #pragma once
 #include <string_view>
 
@@ -6,10 +6,10 @@
 
 namespace gemel::opencl {
 
-/// Makes a profile look like a GPU's where `what`, the value of GEMEL_PRETEND, is `gpu` or `gpu:units=N,local=N,group=N`: kernels are chosen as for
-/// a GPU of so many compute units (default: as many as the device has), which has local memory of its own but for local=0, and at most so many
-/// work-items in a group. Memory stays as the driver says. Empty: nothing is done.
-/// @throws UsageError where it is anything else
+/// Changes a profile to that of a GPU, so that kernels for GPUs are chosen. Memory stays as the driver reports it.
+/// @param what  value of GEMEL_PRETEND: empty (no change), `gpu`, or `gpu:units=N,local=N,group=N` with the number of compute units (default: those of
+///              the device), local=0 for no real local memory, and the largest number of work-items in a work-group
+/// @throws UsageError for any other value
 void pretend(DeviceProfile& profile, std::string_view what);
 
 }  // namespace gemel::opencl

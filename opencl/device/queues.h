@@ -1,4 +1,4 @@
-// Private to opencl/: a device's queues, and the events and fences that order them.
+// Private to opencl/: queues of a device, and the events and fences that order them.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -11,25 +11,25 @@
 
 namespace gemel::opencl {
 
-/// Threads may use it at once.
+/// The queues of a device. Thread-safe.
 class Queues {
  public:
   Queues(std::shared_ptr<const Context> context, cl_device_id device, cl_command_queue compute);
   cl_context context() const { return shared_->context->handle.get(); }
-  /// The queue for transfers is made when it is first asked for.
+  /// Returns a queue; creates the transfer queue on first use.
   cl_command_queue get(Queue queue);
   Event mark(Queue queue);
   void wait_for(Queue queue, const Event& event);
   Fence make_fence();
-  /// An event of work on this device, which it owns from here on.
+  /// Wraps an OpenCL event of this device, and owns it.
   Event event_of(EventHandle event) const;
-  /// What the driver waits for; null for an event that has happened by itself. @throws UsageError for another device's
+  /// The OpenCL event behind an event; null for an empty one. @throws UsageError for an event of another device
   cl_event handle_in(const Event& event) const;
-  /// @throws DeviceError where a fence was broken
+  /// @throws DeviceError if a fence was broken
   void check_fences() const;
 
  private:
-  /// What events share; they may outlive their device.
+  /// State that events share, because they may outlive their device.
   struct Shared {
     std::shared_ptr<const Context> context;
     std::atomic<bool> broken = false;

@@ -1,4 +1,4 @@
-// Recording: what a launch enqueues, its operands by number, so that it can be enqueued again with other memory.
+// Recording: the commands that a launch enqueues, with operands by number, to enqueue again with other memory.
 #pragma once
 #include <cstddef>
 #include <functional>
@@ -13,10 +13,10 @@ namespace gemel::opencl {
 
 class Recording {
  public:
-  /// Memory that stays, or a range of an operand: then `region` has its offset there and no block.
+  /// A fixed region, or a range of an operand; `region` then holds the offset in the operand and no block.
   struct Place {
     Region region;
-    int operand = -1;  // -1: memory that stays
+    int operand = -1;  // -1: a fixed region
     Region in(std::span<const Region> operands) const {
       if (operand < 0) return region;
       const Region& whole = operands[static_cast<std::size_t>(operand)];
@@ -39,16 +39,16 @@ class Recording {
   using Entry = std::variant<Run, Copy, Fill>;
   using Launch = std::function<void(Device& device, std::span<const Region> operands)>;
 
-  /// Has `launch` enqueue to a stand-in for the device, with stand-ins for the operands. Nothing runs.
-  /// @return null where it does what cannot be kept (Device::native)
+  /// Records a launch: calls `launch` with stand-ins for device and operands. Nothing runs.
+  /// @return null if the launch cannot be recorded, because it calls Device::native
   static std::unique_ptr<const Recording> make(Device& device, std::span<const Region> operands, const Launch& launch);
 
-  /// Whether these operands coincide where those did that it was made with: a launch may decide by that.
+  /// True if the same operands begin at the same place as when it was recorded, since a launch may depend on that.
   bool fits(std::span<const Region> operands) const;
   std::span<const Entry> entries() const { return entries_; }
 
  private:
-  std::vector<std::size_t> first_;  // [operand]: the first operand that begins where it does
+  std::vector<std::size_t> first_;  // [operand] first operand that begins at the same place
   std::vector<Entry> entries_;
 };
 

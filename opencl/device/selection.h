@@ -1,4 +1,4 @@
-// Private to opencl/: finding a platform and a device by index or name.
+// Private to opencl/: selection of a platform and a device by index or name.
 #pragma once
 #include <optional>
 #include <string>
@@ -19,22 +19,25 @@ struct WantedDevice {
   std::string device;
   std::optional<int> part;
 };
-/// "0.1": the second part of the device 0.
+/// Parses the name of a device; "0.1" is part 1 of device 0.
 WantedDevice wanted_device(const std::string& text);
 
-/// @throws UsageError for a platform or a device that is not there: lists those found  @throws DeviceError where none can be used
+/// Selects the best matching device.
+/// @throws UsageError for an unknown platform or device; lists those found
+/// @throws DeviceError if no matching device is usable
 FoundDevice select_device(const std::string& platform, const std::string& device);
 
-/// Indices, in its platform, of the usable devices of the kind of this one.
+/// Indices, within the platform, of all usable devices of the same kind as this one.
 std::vector<std::string> devices_alike(const FoundDevice& device);
 
-/// Sets what drivers read from the environment when they start: emulated platforms on, threads of a CPU device, and PoCL's workers on a
-/// processor each where all of them are this process's (POCL_AFFINITY=0 leaves them to the scheduler); and opens PoCL's cache.
-/// Only the first call before OpenCL is touched has an effect on drivers. Several threads may call it at once; it writes only what differs.
-/// @throws DeviceError as DriverCache::open and check_process_limits do, UsageError as check_pocl_variables does
+/// Sets environment variables that drivers read when they start: enables emulated platforms, sets the number of threads of CPU devices, and binds PoCL's
+/// workers to processors if this process may use all of them (POCL_AFFINITY=0 prevents it). Opens PoCL's cache.
+/// Affects drivers only before the first OpenCL call. Several threads may call it at once; it writes only variables that change.
+/// @throws DeviceError as DriverCache::open and check_process_limits
+/// @throws UsageError as check_pocl_variables
 void prepare_environment(int threads);
-/// Of programs that CLBlast builds from now on, by itself. It reads this as it builds, for whatever device, and keeps programs by the device's name:
-/// where devices of a process differ in this, the last one opened decides for what is not built yet.
+/// Sets the treatment of subnormal numbers in programs that CLBlast builds from now on, by an environment variable that it reads for every build.
+/// CLBlast caches programs by the name of the device: if devices of a process differ, the last opened one decides for programs not built yet.
 void tell_clblast(Denormals denormals);
 
 }  // namespace gemel::opencl

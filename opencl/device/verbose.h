@@ -1,10 +1,11 @@
-// Private to the engine: what GEMEL_VERBOSE asks to be told.
+// Private to the engine: topics of GEMEL_VERBOSE.
 #pragma once
 #include <string_view>
 
 namespace gemel::opencl {
 
-/// Whether GEMEL_VERBOSE, read once, names the topic: `dispatch`, `kernels`, or both with a comma. @throws UsageError where it names another
+/// True if GEMEL_VERBOSE, a comma-separated list of `dispatch` and `kernels`, names the topic. Reads the variable once.
+/// @throws UsageError if it names an unknown topic
 bool is_told(std::string_view topic);
 
 }  // namespace gemel::opencl

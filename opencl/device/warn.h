@@ -1,10 +1,10 @@
-// Private to opencl/: what a run goes on in spite of.
+// Private to opencl/: warnings on standard error.
 #pragma once
 #include <string>
 
 namespace gemel::opencl {
 
-/// One line on standard error, `gemel: warning: TEXT`; the same text once a process.
+/// Prints `gemel: warning: TEXT` on standard error, each text once in a process.
 void warn(const std::string& text);
 
 }  // namespace gemel::opencl

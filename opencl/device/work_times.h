@@ -1,4 +1,4 @@
-// Private to opencl/: the times of what a device's queue did, under the names and with the costs that it is charged with.
+// Private to opencl/: times of commands on a device's queue, with names and costs.
 #pragma once
 #include <deque>
 #include <functional>
@@ -14,37 +14,37 @@
 
 namespace gemel::opencl {
 
-/// One piece of work on the queue.
+/// One command on the queue, or a group of commands.
 struct Timed {
   TimedWork work;
-  EventHandle before{};  // ends where the work may begin, if it is more than one kernel
-  EventHandle event{};   // the work's own; empty where enqueueing failed
+  EventHandle before{};  // ends when the work may begin, if it is more than one kernel
+  EventHandle event{};   // event of the work; empty if enqueueing failed
 };
 
-/// Several threads may charge and take work at once: what a thread enqueues within its call of `charge` bears that call's name and costs.
+/// Collects times. Thread-safe: work that a thread enqueues during its call of `charge` gets the name and costs of that call.
 class WorkTimes {
  public:
-  /// @param mutex  the queue's; it is held from a call of `next` until the work is enqueued
+  /// @param mutex  mutex of the queue; held from a call of `next` until the work is enqueued
   explicit WorkTimes(std::mutex& mutex) : mutex_(mutex) {}
-  /// An entry for what this thread enqueues next. It stays where it is until it is taken.
+  /// Adds an entry for the next command of this thread. The reference is valid until the entry is taken.
   Timed& next(const std::string& name);
-  /// Device::charge. @throws InternalError within another charge of the same thread
+  /// See Device::charge. @throws InternalError for nested calls in one thread
   void charge(std::string_view name, std::int64_t flops, std::int64_t bytes, const std::function<void()>& enqueue);
-  /// Waits for all that is to be taken.
+  /// Waits for all work that is not taken yet.
   void wait();
-  /// All work before the first that is not finished, or whose charge is not over.
+  /// Takes all work before the first entry that is unfinished, or whose call of `charge` has not returned.
   std::vector<TimedWork> take_finished();
 
  private:
   struct Charge {
     std::string name;
-    const Timed* first = nullptr;  // of the entries under it
+    const Timed* first = nullptr;  // first entry of the call
     Timed* last = nullptr;
   };
 
-  std::mutex& mutex_;  // of all that follows
+  std::mutex& mutex_;  // protects the members below
   std::deque<Timed> timed_;
-  std::unordered_map<std::thread::id, Charge> charges_;  // those that are not over
+  std::unordered_map<std::thread::id, Charge> charges_;  // calls that have not returned
 };
 
 }  // namespace gemel::opencl

@@ -1,5 +1,5 @@
-// Index of the first maximum along an axis; NaN counts as the largest.
-// Layout: x [outer, n, inner], y [outer, inner]. Mapping: one work-item an output element.
+// Index of the first maximum along an axis. NaN counts as the largest value.
+// Layout: x [outer, n, inner], y [outer, inner]. Mapping: one work-item for each output element.
 // Options: those of types.clh.
 
 #include "types.clh"

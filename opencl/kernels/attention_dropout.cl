@@ -1,6 +1,6 @@
-// Dropout of attention's weights [samples, heads, queries, keys]: y = x factor, with the numbers that attention.clh says.
-// Mapping: each work-item does `run` keys, a multiple of 64, of row_block rows, a row being one query's weights.
-// Options: LANES (16, 8 or 1), the random blocks computed side by side.
+// Dropout of attention weights [samples, heads, queries, keys]: y = x factor, with the random numbers of attention.clh.
+// Mapping: each work-item computes `run` keys, a multiple of 64, of row_block rows; a row holds the weights of one query.
+// Options: LANES (16, 8 or 1), the number of random blocks computed side by side.
 
 #include "attention.clh"
 

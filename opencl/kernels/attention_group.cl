@@ -1,7 +1,7 @@
-// Attention and its gradients where lanes are work-items; attention.clh and attention_tiles_backward.cl have the formulas.
-// Mapping: groups of 64 items: ROWS queries (or keys, for the gradients of keys and values), each of which PARTS items share: item p has the
-// numbers p, p + PARTS, ... of its vectors in registers. They meet in local memory to add up dot products with COLUMNS keys (or queries) at a time.
-// Options: HEAD, VALUE: the most numbers of a query and of a value that an item has; those of stored.clh; LANES = 1.
+// Attention and its gradients for devices whose lanes are work-items. Formulas: attention.clh and attention_tiles_backward.cl.
+// Mapping: work-groups of 64 items for ROWS queries (for the gradients of keys and values: ROWS keys). PARTS items share a query: item p holds
+// elements p, p + PARTS, ... of its vectors in registers. The items add up dot products with COLUMNS keys (or queries) at a time in local memory.
+// Options: HEAD and VALUE, the largest number of elements of a query and of a value in one item; those of stored.clh; LANES = 1.
 
 #include "vectors.clh"
 #include "attention.clh"

@@ -1,6 +1,6 @@
-// Joins what attention made of parts of the keys: y = sum_p y_p exp(top_p - top) / sum_p sum_p exp(top_p - top), with the largest top_p as top.
+// Joins results of attention over parts of the keys: y = sum_p y_p exp(top_p - top) / sum_p sum_p exp(top_p - top), where top is the largest top_p.
 // Layout: part_y [parts, rows, width], part_tops and part_sums [parts, rows]; y [rows, width], top and log_sum [rows].
-// Items: one a row, of a query and head. Options: those of types.clh.
+// Mapping: one work-item for each row, which is a query and head. Options: those of types.clh.
 
 #define T float
 #include "exponential.clh"

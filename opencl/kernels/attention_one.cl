@@ -1,8 +1,8 @@
-// Attention of one query a sample, as in decoding with cached keys, on CPUs: keys and values are read where they lie, once, and in the order in
-// which they lie, so that memory delivers them ahead. attention.clh has the formulas.
-// Mapping: one work-item a group: up to HEADS heads of one sample, whose keys lie side by side, and one of `parts` shares of the keys of
+// Attention of one query for each sample, as in decoding with cached keys, for CPUs. Reads keys and values once, in memory order, so that the
+// hardware prefetches them. Formulas: attention.clh.
+// Mapping: work-groups of one item. Each computes up to HEADS heads of one sample, whose keys are adjacent, and one of `parts` shares of the keys of
 // `part_keys` each, a multiple of 64.
-// Options: those of attention_forward.clh, MR and QUERIES being 1; HEADS.
+// Options: those of attention_forward.clh with MR and QUERIES 1; HEADS.
 
 #include "attention_forward.clh"
 

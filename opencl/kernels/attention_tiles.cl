@@ -1,8 +1,8 @@
-// Attention on CPUs; attention.clh has the formulas. Scores are computed by blocks of keys, which a running largest score and a running sum
-// join, so that no more than a block of them exists.
-// Mapping: one work-item a group: `block` queries, at most QUERIES, of one head of one sample, and of one of `parts` shares of the keys of
-// `part_keys` each, a multiple of 64. With PARTS results are float [parts, samples, queries, heads, *], not yet divided by their sums; log_sum is
-// the sum; attention_join joins them.
+// Attention for CPUs. Formulas: attention.clh. Computes scores by blocks of keys with a running maximum and a running sum, so that only one block
+// of scores exists at a time.
+// Mapping: work-groups of one item. Each computes `block` queries, at most QUERIES, of one head of one sample, over one of `parts` shares of the keys of
+// `part_keys` each, a multiple of 64. With PARTS results are float [parts, samples, queries, heads, *], not yet divided by their sums, log_sum is
+// the sum, and attention_join joins them.
 // Options: those of attention_tiles.clh; PARTS.
 // Source: T. Dao et al., FlashAttention, 2022; M. Milakov and N. Gimelshein, Online normalizer calculation for softmax, 2018
 

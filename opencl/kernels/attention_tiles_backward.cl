@@ -1,9 +1,9 @@
-// The gradients of attention on CPUs: weights are computed again by blocks, from the scores and the two numbers that say what they add up to.
+// Gradients of attention for CPUs. Computes the weights again by blocks, from the scores, top and log_sum.
 //   weight = exp(score - top - log_sum),   kept = weight factor,   delta = dy . y,   slope = weight (factor (dy . value) - delta)
 //   dquery = scale sum_keys slope key,   dkey = scale sum_queries slope query,   dvalue = sum_queries kept dy
-// Mapping: one work-item a group: one of `parts` shares of the keys, of `part_keys` each, a multiple of 64, of one head of one sample, and all
-// queries. It alone writes the gradients of its keys and values; of dquery each share has a sum of its own, float [parts, samples, queries, heads,
-// HEAD], which attention_totals adds up in order.
+// Mapping: work-groups of one item. Each takes one of `parts` shares of the keys, of `part_keys` each, a multiple of 64, of one head of one sample, and
+// all queries. It writes the gradients of its keys and values, and a partial sum of dquery, float [parts, samples, queries, heads, HEAD], which
+// attention_totals adds up in order.
 // Options: those of attention_tiles.clh.
 
 #include "attention_tiles.clh"

@@ -1,14 +1,14 @@
-// Batch normalisation of x [rows, C], each channel (column) by its mean and variance over the rows.
+// Batch normalisation of x [rows, C]: each channel (column) by its mean and variance over the rows.
 //   y  = (x - mean) scale + beta,   scale = gamma / sqrt(variance + eps)
 //   dx = scale (dy - sum dy / rows - (x - mean) inverse^2 sum(dy (x - mean)) / rows)
-// Sums over rows are split into spans of rows. A span gives, for each channel, its mean and its sum of squared deviations
-// (or its two sums) in `parts` [2, spans, C]; spans are then combined in order, by one work-item a channel.
-// Squared deviations come from the mean of a small block of rows, and blocks are merged by Chan's formula: no digits are
-// lost where the mean is far from 0. Values are counted from their span's first row, spans' means from the first span's.
+// Sums over rows are split into spans of rows. Each span writes, for each channel, its mean and sum of squared deviations (or its two sums) to
+// `parts` [2, spans, C]; one work-item for each channel then combines the spans in order.
+// Squared deviations are taken from the mean of a small block of rows, and blocks are merged by Chan's formula, so that no digits are lost if the
+// mean is far from 0. Values are relative to the first row of their span; means of spans are relative to the first span.
 // y and dx are computed in batch_norm_pass.cl.
 // Source: T. F. Chan et al., Updating formulae ..., COMPSTAT 1982, eq. 2.1.
-// Mapping: _rows: a span or a run of rows for each work-item, loops along the contiguous channels (CPUs).
-//          _tile: a group of WIDTH channels x LANES rows (GPUs).
+// Mapping: _rows: one work-item for each span or block of rows, with loops along the contiguous channels (CPUs).
+//          _tile: work-groups of WIDTH channels x LANES rows (GPUs).
 
 #include "loops.clh"
 #define WIDTH 32

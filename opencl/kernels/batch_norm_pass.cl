@@ -1,9 +1,9 @@
-// The last pass of batch normalisation and of its gradient, over x [rows, C], once the sums over the rows are known (batch_norm.cl).
+// Last pass of batch normalisation and of its gradient over x [rows, C], after the sums over the rows (batch_norm.cl).
 //   y  = (x - mean) scale + beta
 //   dx = scale (dy - shift - (x - mean) slope),   line = [shift; slope; scale]
-// Mapping: _rows: a run of rows for each work-item, loops along the contiguous channels (CPUs); with `around` the result goes around
-//                 the caches. _tile: a group of WIDTH channels x LANES rows (GPUs).
-// An epilogue, of y. x and y, dy and dx may be the same memory.
+// Mapping: _rows: one work-item for each block of rows, with loops along the contiguous channels (CPUs); `around`: stores bypass the caches.
+//          _tile: work-groups of WIDTH channels x LANES rows (GPUs).
+// Options: an epilogue, for y. x and y, and dy and dx, may be the same memory.
 
 #include "epilogue.clh"
 #include "stores.clh"

@@ -1,6 +1,8 @@
-// Clipping by norm over slabs (pages.clh): sums of squares of the pages that have a row, then gradients *= min(1, most / (norm + 1e-6)).
-// page_squares: item or group k sums the pages of the k-th of equal runs. Their sums, of all slabs, are added in order.
-// Mapping: _runs: for CPUs, a work-item a run, and `chunk` elements of the clipping; _groups: GROUP work-items a run, and one an element.
+// Gradient clipping by norm over slabs (pages.clh): sums of squares of the pages that have a row of hyperparameters, then
+// gradients *= min(1, most / (norm + 1e-6)).
+// page_squares: item or group k sums the k-th of equal ranges of pages. The sums of all slabs are added in order.
+// Mapping: _runs: for CPUs, one work-item for each range, and `chunk` elements when clipping. _groups: GROUP work-items for each range, and one for
+//          each element when clipping.
 
 #define GROUP 256
 #include "group.clh"

@@ -1,5 +1,5 @@
-// Elements of two bytes to float32, and back: y[i] = x[i].
-// Mapping: one work-item `run` neighbours. Options: those of types.clh.
+// Conversion between float16 or bfloat16 and float32: y[i] = x[i].
+// Mapping: each work-item converts `run` neighbours. Options: those of types.clh.
 
 #include "loops.clh"
 #include "types.clh"

@@ -1,9 +1,9 @@
 // Convolution and its gradients by their definitions.
 //   y[n,p,q,k] = sum_{r,s,c} x[n, p*sh + r*dh - ph, q*sw + s*dw - pw, c] w[r,s,c,k]
 // Layout: x [n, h, w, c], weights [r, s, c / groups, k], y [n, p, q, k]; sh sw stride, ph pw padding, dh dw dilation.
-// Mapping: one work-item an element of the result, the innermost axis first; of dweights an element of each part, which is summed over a
-// share of the rows of all images. Long sums are added in blocks (a tap, a row, an image), so that rounding errors stay small.
-// Options: an epilogue, of y and dx.
+// Mapping: one work-item for each result element, innermost axis first; for dweights one for each element of each part, which sums over a share of
+// the rows of all images. Long sums are added in blocks (tap, row, image) to keep rounding errors small.
+// Options: an epilogue, for y and dx.
 
 #include "convolution.clh"
 #include "epilogue.clh"

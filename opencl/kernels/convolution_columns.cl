@@ -1,10 +1,10 @@
-// Convolution as a matrix product: the patches under the windows as rows of a matrix [pixels, r s c], and back.
+// im2col and col2im, for convolution as a matrix product: patches of x are the rows of a matrix [pixels, r s c].
 //   im2col: columns[j, (ri, si, ci)] = x under output pixel begin + j at tap (ri, si), 0 in the padding
-//   col2im: dx[n,h,w,c] (+)= sum over the taps of the rows begin .. begin + rows - 1 that lie over (h, w)
-// Layout: x [n, h, w, c]; output pixels counted over [n, p, q]; sh sw stride, ph pw padding, dh dw dilation.
-// Mapping: one work-item WIDTH neighbouring channels. col2im gathers, so nothing is added by two items; a pixel whose
-// image began in an earlier block of rows adds to what that block left.
-// Options: WIDTH, 16, 4 or 1; it divides c.
+//   col2im: dx[n,h,w,c] (+)= sum over taps of the rows begin .. begin + rows - 1 that cover (h, w)
+// Layout: x [n, h, w, c]; output pixels are counted over [n, p, q]; sh sw stride, ph pw padding, dh dw dilation.
+// Mapping: one work-item for WIDTH neighbouring channels. col2im gathers, so that no two items add to one element; a pixel of an image that began in
+// an earlier block of rows adds to the result of that block.
+// Options: WIDTH, 16, 4 or 1; divides c.
 
 #include "width.clh"
 #include "convolution.clh"

@@ -1,8 +1,8 @@
-// Depthwise convolution, one filter a channel, and its gradients.
+// Depthwise convolution (one filter for each channel) and its gradients.
 // Layout: x [n, h, w, c], weights [r, s, c], y [n, p, q, c]; sh sw stride, ph pw padding, dh dw dilation.
-// Mapping: one work-item WIDTH neighbouring channels of a pixel; of the weights' gradient, of a tap and of one of `parts`
-// ranges of output rows [n p], whose sums parts.cl adds.
-// Options: WIDTH, 16, 8 or 1; it divides c. An epilogue, of y and dx.
+// Mapping: one work-item for WIDTH neighbouring channels of a pixel; for the weight gradient, of a tap and one of `parts` ranges of output rows [n p],
+// whose sums parts.cl adds up.
+// Options: WIDTH, 16, 8 or 1; divides c. An epilogue, for y and dx.
 
 #include "width.clh"
 #include "convolution.clh"

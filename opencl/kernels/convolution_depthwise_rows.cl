@@ -1,16 +1,15 @@
-// Depthwise convolution, one filter a channel, and its gradients, shaped for CPUs.
+// Depthwise convolution (one filter for each channel) and its gradients, for CPUs.
 // Layout: x [n, h, w, c], weights [r, s, c], y [n, p, q, c]; sh sw stride, ph pw padding.
-// Mapping: one work-item a group. It takes `rows` rows of one image (of y, dx; of dy for the weights) and a share of the channels.
-// Rows are read in the order in which they lie, PIXELS pixels at a time and WIDTH channels of these: of the rows that a window reads
-// all but the last are in the core's caches, and that one is a stream.
-// With i a pixel of such a block, s a tap of a row of the window and j a pixel of the source, both counted from where the block's
-// first ones lie, the three directions are one relation, known when the kernel is compiled:
+// Mapping: work-groups of one item. Each computes `rows` rows of one image (of y or dx; of dy for the weights) and a share of the channels.
+// Rows are read in memory order, PIXELS pixels and WIDTH channels at a time. Of the rows under a window all but the last are in the caches of the core;
+// the last is streamed.
+// With i a pixel of such a block, s a tap of a row of the window and j a pixel of the source, both counted from the first of the block, all three
+// directions satisfy one relation, which is known at compile time:
 //   i * STEP + s * DILATION - SHIFT = j * SPREAD
-// Of a forward product SPREAD and SHIFT are 1 and 0. Of the input gradient, which is the same product with dy in place of x, spread by the
-// stride, and the window turned around, STEP is 1. So every value is loaded once and meets all that it belongs to in registers.
-// Options: WIDTH, 16 or 8, it divides c; PIXELS, a multiple of SPREAD; TAPS, of a row of the window; STEP, SPREAD, SHIFT, DILATION;
-// ASKS, where a group has all channels: what the next row reads first is asked for, in the order in which it lies; AROUND: the result goes
-// around the caches; an epilogue, of y and dx.
+// Forward: SPREAD is 1 and SHIFT is 0. Input gradient: STEP is 1; it is the same product with dy in place of x, spread by the stride, and the window
+// reversed. So each value is loaded once and used in registers for all its products.
+// Options: WIDTH, 16 or 8, divides c; PIXELS, a multiple of SPREAD; TAPS of a row of the window; STEP, SPREAD, SHIFT, DILATION;
+// ASKS, for groups with all channels: prefetches the start of the next row; AROUND: stores bypass the caches; an epilogue, for y and dx.
 
 #include "width.clh"
 #include "convolution.clh"

@@ -1,11 +1,10 @@
-// Convolution to few filters and of one group, shaped for CPUs: the lanes of a vector are pixels of a row, where filters would leave
-// most of them empty.
+// Convolution with few filters and one group, for CPUs. Vector lanes are pixels of a row, since filters would leave most lanes empty.
 // Layout: x [n, h, w, c], weights [r, s, c, k], y [n, p, q, k]; sh sw stride, ph pw padding, dh dw dilation.
-// The rows of x that a band of output rows meets are laid out once with their padding, [row][channel][place % sw][place / sw], and stay in
-// the first cache: what one tap of neighbouring pixels reads lies side by side.
-// Tile: FILTERS x BLOCKS vectors of sums in registers, to which a tap adds each weight times BLOCKS vectors of pixels.
-// Mapping: one work-item a group; it takes a band of `band` output rows of one image.
-// Options: WIDTH (16 or 8), FILTERS (at most k), BLOCKS; WINDOW: floats of the rows laid out; an epilogue.
+// The rows of x under a band of output rows are copied once with their padding, as [row][channel][place % sw][place / sw], and stay in the L1 cache:
+// values that one tap of neighbouring pixels reads are contiguous.
+// Tile: FILTERS x BLOCKS vectors of sums in registers; each tap adds a weight times BLOCKS vectors of pixels.
+// Mapping: work-groups of one item. Each computes a band of `band` output rows of one image.
+// Options: WIDTH (16 or 8), FILTERS (at most k), BLOCKS; WINDOW: number of floats of the copied rows; an epilogue.
 
 #include "convolution.clh"
 #include "width.clh"

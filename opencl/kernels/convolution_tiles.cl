@@ -1,11 +1,10 @@
-// Convolution without a matrix of patches, shaped for CPUs.
+// Direct convolution, without a matrix of patches, for CPUs.
 // Layout: x [n, h, w, c], weights [r, s, c / groups, k], y [n, p, q, k]; sh sw stride, ph pw padding, dh dw dilation.
-// Forward and input gradient: the weights are packed into panels of NR output channels, [group][panel][r, s, inner][NR], padded with
-// zeros. A tile is MR output pixels times NR channels of accumulators in vector registers. Its MR pixels either lie at the
-// same place of MR images, or side by side in one image; in both cases the same taps of the window lie inside the image for
-// all of them, so the inner loop has no border, and taps in the padding cost nothing.
-// Mapping: one work-item a work-group; get_global_id(1) counts the convolution's groups.
-// Options: MR (6 or 8), NR (16 or 32); AROUND: y or dx goes around the caches; an epilogue, of what is stored by pixels.
+// Forward and input gradient: weights are packed into panels of NR output channels, [group][panel][r, s, inner][NR], padded with zeros. A tile has
+// MR output pixels x NR channels of accumulators in vector registers. Its pixels lie at one place of MR images, or side by side in one image; in both
+// cases the same taps of the window lie inside of the image for all of them. So the inner loop has no border, and taps in the padding cost nothing.
+// Mapping: work-groups of one item; get_global_id(1) counts the groups of the convolution.
+// Options: MR (6 or 8), NR (16 or 32); AROUND: stores of y or dx bypass the caches; an epilogue, for results that are stored by pixels.
 
 #define WIDTH 16
 #include "width.clh"

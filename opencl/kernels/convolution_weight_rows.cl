@@ -1,11 +1,11 @@
-// Weight gradient of a convolution of few channels and one group, shaped for CPUs: dw [depth, k] = patches^T dy, depth = r s c.
+// Weight gradient of a convolution with few channels and one group, for CPUs: dw [depth, k] = patches^T dy, depth = r s c.
 // Layout: x [n, h, w, c], dy [n, p, q, k]; sh sw stride, ph pw padding, dh dw dilation.
-// For each row of dy the r rows of x that it meets are laid out with their padding; they stay in the first cache. An element of the
-// patches is then at the same distance from its pixel's place for every pixel of the row: a register tile reads it where it lies.
-// partial [part, depth, k]: what each share of the rows of dy adds.
-// Mapping: one work-item a group; it takes a share of all n p rows.
-// Options: MR (4 or 8), NR (16 or 32), WINDOW: floats of the rows laid out; FEW_FILTERS where k < NR: then each row of dy is laid out too,
-// with zeros in place of the filters that are not there.
+// For each row of dy the r rows of x under it are copied with their padding; they stay in the L1 cache. An element of the patches then has the same
+// distance from its pixel for all pixels of the row, so a register tile reads it in place.
+// partial [part, depth, k]: contribution of each share of the rows of dy.
+// Mapping: work-groups of one item. Each takes a share of all n p rows.
+// Options: MR (4 or 8), NR (16 or 32), WINDOW: number of floats of the copied rows; FEW_FILTERS, if k < NR: each row of dy is copied too,
+// padded with zeros to NR filters.
 
 #include "convolution.clh"
 #include "register_tile.clh"

@@ -1,11 +1,10 @@
-// Weight gradient of a convolution, shaped for CPUs: of each of its groups dw [depth, k] = patches^T dy, depth = r s c, summed over all
-// pixels; c and k are a group's channels and filters.
+// Weight gradient of a convolution, for CPUs: for each group of the convolution dw [depth, k] = patches^T dy, depth = r s c, summed over all pixels;
+// c and k are the channels and filters of a group.
 // Layout: x [n, h, w, groups c], dy [n, p, q, groups k], dw [depth, groups k]; sh sw stride, ph pw padding, dh dw dilation.
-// A group sums up to DEPTH rows and FILTERS columns of dw over its part of the pixels, up to BLOCK of them at a time: their patches and
-// their rows of dy are packed into tiles [BLOCK][MR] and panels [BLOCK][NR], which stay in its core's caches; then each pair
-// is one register tile.
-// partial [part, depth, groups k]: what the parts of the pixels add, dw itself where there is one.
-// Mapping: one work-item a group.
+// A work-group sums up to DEPTH rows and FILTERS columns of dw over its part of the pixels, up to BLOCK pixels at a time: it packs their patches and
+// rows of dy into tiles [BLOCK][MR] and panels [BLOCK][NR], which stay in the caches of its core. Each pair is one register tile.
+// partial [part, depth, groups k]: contributions of the parts of the pixels; dw itself if there is one part.
+// Mapping: work-groups of one item.
 // Options: MR (4 or 8), NR (16 or 32), BLOCK, DEPTH, FILTERS.
 
 #include "convolution.clh"

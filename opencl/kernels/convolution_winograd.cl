@@ -1,17 +1,18 @@
-// Convolution of one group by a 3x3 window with stride 1, by Winograd's algorithm F(4x4, 3x3), and its gradients; for CPUs.
-//   y = A^T [ (G w G^T) . (B^T x B) ] A      over tiles of 4x4 outputs, which read 6x6 inputs: 36 products where 144 were
+// Convolution of one group with a 3x3 window and stride 1, by Winograd's algorithm F(4x4, 3x3), and its gradients; for CPUs.
+//   y = A^T [ (G w G^T) . (B^T x B) ] A      over tiles of 4x4 outputs, which read 6x6 inputs: 36 products in place of 144
 //   dw = G^T [ sum of (A dy A^T) . (B^T x B) ] G
-// (A. Lavin, S. Gray, "Fast algorithms for convolutional neural networks", 2015.) The six points are 0, +-ALPHA, +-BETA and
-// infinity. Lavin's are 0, +-1, +-2; these keep the rounding error at a third of that, and are exact in binary.
-// The input gradient is the same convolution of dy, with the window turned around and its channels exchanged.
-// Tiles are counted through image, row of tiles, column of tiles; a launch works on `tiles` of them from tile `first` on.
-//   v [point, tile, c]          the patches
-//   d [point, panel, tile, NR]  the tiles of dy  m [point, c, panel, NR]  the gradient of the weights, as a sum over tiles
-// The 36 slabs, one a point, are written at the same time, so each begins in a set of the caches of its own (SLAB).
-// A panel is NR output channels; those beyond the last are 0. All channel counts are multiples of WIDTH.
-// Mapping: one work-item a group.
-// Options: WIDTH, 16 or 8; of a product: TILES and CHANNELS, multiples of MR and WIDTH, that a group works on at a time; MR, NR; an
-// epilogue, of y and dx.
+// Source: A. Lavin, S. Gray, Fast algorithms for convolutional neural networks, 2015. The six points are 0, +-ALPHA, +-BETA and infinity. Lavin's are
+// 0, +-1, +-2; these have a third of the rounding error and are exact in binary.
+// The input gradient is the convolution of dy with the window reversed and its channels exchanged.
+// Tiles are counted by image, row of tiles, column of tiles; a launch computes `tiles` of them from tile `first` on.
+//   v [point, tile, c]          the transformed patches
+//   d [point, panel, tile, NR]  the transformed tiles of dy
+//   m [point, c, panel, NR]     the gradient of the weights, as a sum over tiles
+// The 36 slabs, one for each point, are written at the same time, so each begins in a different cache set (SLAB).
+// A panel has NR output channels, padded with zeros. All channel counts are multiples of WIDTH.
+// Mapping: work-groups of one item.
+// Options: WIDTH, 16 or 8; for products: TILES and CHANNELS, multiples of MR and WIDTH, that a group computes at a time; MR, NR; an
+// epilogue, for y and dx.
 
 #include "width.clh"
 #include "epilogue.clh"

@@ -1,11 +1,11 @@
-// Cross-entropy of softmax(x) against targets t, over rows a mean (N the number of rows) or a sum (N 1, `divisor`):
+// Cross-entropy of softmax(x) against targets t, over rows: a mean (N is the number of rows) or a sum (N is 1); argument `divisor`.
 //   loss = 1/N sum_r sum_j t[r, j] (log sum_k exponential(x[r, k] - top_r) - (x[r, j] - top_r)),   top_r = max x[r, :]
 //   dx[r, j] = (p[r, j] sum_k t[r, k] - t[r, j]) d / N,   p = softmax(x)
-// Targets: t[r, j] = keep * label + rest with keep = 1 - smoothing and rest = smoothing / C; a label is a class for each row,
-// or with SOFT a row of shares. A class out of range makes the row's loss and gradient 0 and sets the error word, but one below 0 with LABELLED_ONLY.
-// Layout: x [rows, n]. Mapping: _rows: each work-item does `chunk` rows; _group: a group of 64 items for each row.
-// Options: LABEL, the labels' type; SOFT where they are shares; LABELLED_ONLY, 1 where rows of classes below 0 are left out, else 0; GROUP, 1 for the
-// total where a device has no groups of 64.
+// Targets: t[r, j] = keep * label + rest with keep = 1 - smoothing and rest = smoothing / C. A label is a class for each row, or with SOFT a row of
+// probabilities. A class out of range gives loss and gradient 0 for the row and sets the error word; with LABELLED_ONLY a negative class does not.
+// Layout: x [rows, n]. Mapping: _rows: each work-item computes `chunk` rows; _group: a work-group of 64 items for each row.
+// Options: LABEL, the type of labels; SOFT, if they are probabilities; LABELLED_ONLY, 1 to leave out rows with negative classes, else 0; GROUP, 1 for
+// the total if a device has no work-groups of 64.
 
 #ifndef GROUP
 #define GROUP 64

@@ -1,16 +1,16 @@
-// Connectionist temporal classification: the loss of a sample is -log of the sum over all its alignments of their probability. An alignment is a
-// path through the states blank, label 0, blank, label 1, ..., blank: in each frame it stays, goes on by one, or skips a blank between two
-// labels that differ; in state s it takes x[t, class of s].
+// Connectionist temporal classification (CTC). The loss of a sample is -log of the total probability of its alignments. An alignment is a path through
+// the states blank, label 0, blank, label 1, ..., blank: in each frame it stays, advances by one, or skips a blank between two different labels; in
+// state s it takes x[t, class of s].
 //   a_t(s) = x[t, s] + log sum_{r -> s} exp a_{t-1}(r),              a_{-1}: in the first blank
 //   b_t(s) = log sum_{s -> r} exp(b_{t+1}(r) + x[t+1, r]),           b of the last frame: 0 in the last blank and the last label
 //   dx[t, k] = - dy sum_{s of class k} p_t(s),   p_t(s) = exp(a_t(s) + b_t(s)) / sum_r exp(a_t(r) + b_t(r))
 // Source: A. Graves et al., Connectionist temporal classification, 2006.
-// Rounding does not grow with the frames: a frame's a and b stand relative to the largest of the frame that they follow from, among states that
-// lie on some path; what a is relative to is added up with compensation.
-// A sample whose lengths or labels are out of range counts nothing and sets the error word.
+// Rounding errors do not grow with the number of frames: a and b of a frame are relative to the largest value of the frame before (for b: after) among
+// states on some path, and the offsets of a are summed with compensation.
+// A sample with lengths or labels out of range contributes nothing and sets the error word.
 // Layout: x [samples, most_frames, classes]; labels [samples, most_labels]; a row of states: blanks, one more than labels; -infinity; labels;
-// -infinity. `a` keeps `kept` rows a sample in turn, the first is that before frame 0.
-// Mapping: GROUP work-items a sample share the states: 1, whose loops are vectorised (CPUs), or 64. A launch does the frames first..last-1.
+// -infinity. `a` holds `kept` rows for each sample, used in turn; the first is the one before frame 0.
+// Mapping: GROUP work-items for each sample share the states: 1, with vectorised loops (CPUs), or 64. A launch computes frames first..last-1.
 // Options: LABEL, the type of labels and lengths; GROUP.
 
 #include "group.clh"

@@ -1,6 +1,6 @@
-// Gather:   y[o, k, i] = x[o, indices[k], i]      and one-hot rows:   y[k, c] = (indices[k] == c)
+// Gather:   y[o, k, i] = x[o, indices[k], i]      One-hot rows:   y[k, c] = (indices[k] == c)
 // Layout: x [outer, n, inner], indices [count], y [outer, count, inner]. An index out of range gives zeros.
-// gather_rows:  one work-item a block of rows.   gather_items, one_hot:  one work-item an element of y.
+// Mapping: gather_rows: one work-item for each block of rows. gather_items, one_hot: one work-item for each element of y.
 // Options: T, for gather any type of the size of an element, for one_hot those of types.clh; INDEX, int or long.
 
 #include "index.clh"

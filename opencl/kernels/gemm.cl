@@ -1,12 +1,12 @@
-// GEMM: C = op(A) op(B), or C += op(A) op(B) with accumulate; C [m, n] row-major, shaped for CPUs.
-// Mapping: one work-item a group. A group computes `row_tiles` x `column_tiles` tiles of MR x NR, whose accumulators stay
-// in vector registers while k runs through a block: a slice of B [K_BLOCK, NR] and the group's block of A stay
-// in the second cache. Each group packs for itself, so that what it packs never leaves its caches.
-// Layout: A [m, k], or [k, m] with A_TRANSPOSED, is read where it lies, or (PACK_A) from tiles [k][MR]. B [k, n] is read where it
-// lies (n >= NR), or (PACK_B) from a slice [k][NR], padded with zeros; B [n, k], with B_TRANSPOSED, always so.
-// A last tile that would hang over the edge is moved back over its neighbour, and stores only what is its own.
-// Options: MR (1, 2, 4, 6, 7, 8, 12 or 14), NR (32 or 16) and WIDTH (16 or 8) of half of it; K_BLOCK; A_TRANSPOSED; PACK_A, the rows
-// that a group has at most; PACK_B; B_TRANSPOSED; an epilogue.
+// GEMM for CPUs: C = op(A) op(B), or C += op(A) op(B) with accumulate; C [m, n] row-major.
+// Mapping: work-groups of one item. Each computes `row_tiles` x `column_tiles` tiles of MR x NR, whose accumulators stay in vector registers while k
+// runs through a block: a slice of B [K_BLOCK, NR] and the group's block of A stay in the L2 cache. Each group packs for itself, so that packed data
+// never leaves its caches.
+// Layout: A [m, k], or [k, m] with A_TRANSPOSED, is read in place, or with PACK_A from tiles [k][MR]. B [k, n] is read in place (n >= NR), or with
+// PACK_B from a slice [k][NR], padded with zeros; B [n, k], with B_TRANSPOSED, always from a slice.
+// A last tile that would exceed the edge is moved back over its neighbour, and stores only its own elements.
+// Options: MR (1, 2, 4, 6, 7, 8, 12 or 14), NR (32 or 16) and WIDTH (16 or 8), half of it; K_BLOCK; A_TRANSPOSED; PACK_A, the most rows of a
+// group; PACK_B; B_TRANSPOSED; an epilogue.
 
 #include "width.clh"
 #include "epilogue.clh"

@@ -1,4 +1,4 @@
-// GEMM of any layout, one work-item a column: C = op(A) op(B), or C += op(A) op(B) with accumulate; for devices whose lanes are
+// GEMM of any layout with one work-item for each column: C = op(A) op(B), or C += op(A) op(B) with accumulate; for devices whose lanes are
 // work-items. Options: an epilogue.
 
 #include "epilogue.clh"

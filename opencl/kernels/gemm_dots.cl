@@ -1,7 +1,7 @@
-// GEMM of few rows by dot products: C = A B^T, or C += A B^T with accumulate; C [m, n] row-major; for CPUs.
-// Layout: A [m, k] and B [n, k], vectors along k; gemm_turn brings an A [k, m] into this layout.
-// Options: WIDTH (16 or 8), ROWS and COLUMNS of a tile; APART where B comes from memory: column j of tile g is g + j * tiles, so that a tile's
-// rows of B are COLUMNS long streams, each of which goes on where the tile before ended; an epilogue.
+// GEMM of few rows by dot products, for CPUs: C = A B^T, or C += A B^T with accumulate; C [m, n] row-major.
+// Layout: A [m, k] and B [n, k], vectors along k; gemm_turn transposes an A [k, m].
+// Options: WIDTH (16 or 8), ROWS and COLUMNS of a tile; APART, if B is read from main memory: column j of tile g is g + j * tiles, so that the rows of
+// B of a tile are COLUMNS long streams, each of which continues where the tile before ended; an epilogue.
 
 #include "epilogue.clh"
 #include "loops.clh"

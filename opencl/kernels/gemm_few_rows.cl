@@ -1,5 +1,5 @@
-// GEMM of at most 8 rows: C = op(A) B, or C += op(A) B with accumulate; B [k, n] is read once, as it lies; for CPUs. Products of parts of k
-// are so many matrices, which gemm_sum_parts adds up.
+// GEMM of at most 8 rows, for CPUs: C = op(A) B, or C += op(A) B with accumulate; reads B [k, n] once, in memory order. If k is split into parts,
+// each part gives a matrix, and gemm_sum_parts adds them.
 // Options: ROWS; CHUNK, the most columns of a group; an epilogue.
 
 #include "epilogue.clh"

@@ -1,11 +1,10 @@
 // GRU over whole sequences, and its gradients. Legend, layout, mapping, variants and options: recurrent.clh.
-// In the step t that is read after t', with p = h_t' weight + hidden_bias and x standing for x_t + bias:
+// In step t, which is read after t', with p = h_t' weight + hidden_bias and x short for x_t + bias:
 //   r, z = sigmoid(x + p);   n = tanh(x_n + r p_n);   h_t = (1 - z) n + z h_t'
-// With dh what arrives from outside and from the step read after t:
+// With dh the gradient of h_t from outside and from the step read after t:
 //   dn = dh (1 - z) (1 - n^2);   dr = dn p_n r (1 - r);   dz = dh (h_t' - n) z (1 - z)
 //   dx_t = [dr, dz, dn];   dp_t = [dr, dz, r dn];   dh_t' = dh z + dp_t weight^T
-// x, gates, dx and dp [N, T, 3 H] in the order r, z, n; y, inner (p_n) and dy [N, T, H]; states [N, H]. gates may lie where x does, dx where
-// gates do.
+// x, gates, dx and dp [N, T, 3 H] in the order r, z, n; y, inner (p_n) and dy [N, T, H]; states [N, H]. gates may share memory with x, dx with gates.
 // Source: K. Cho et al., Learning phrase representations using RNN encoder-decoder, 2014, in PyTorch's form.
 #include "recurrent.clh"
 

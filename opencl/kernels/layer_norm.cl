@@ -2,11 +2,11 @@
 //   y  = (x - mean) inverse gamma + beta,   inverse = 1 / sqrt(variance + eps)
 //   dx = inverse (g - sum g / n - (x - mean) inverse^2 sum(g (x - mean)) / n),   g = dy gamma, sums along the row
 //   dgamma = sum_rows dy (x - mean) inverse,   dbeta = sum_rows dy
-// Sums over rows are split into spans of rows, whose two numbers a column go to `parts` [2, spans, n] and are then added in
-// order by one work-item a column.
-// Options: those of types.clh, for all but mean, inverse and parts, which are float.
-// Mapping: _rows: each work-item does a run or a span of rows (CPUs); _group: 64 items a row, _tile: WIDTH columns x LANES
-// rows for the sums over rows (GPUs).
+// Sums over rows are split into spans of rows. Each span writes two numbers for each column to `parts` [2, spans, n]; one work-item for each column then
+// adds them in order.
+// Options: those of types.clh, except for mean, inverse and parts, which are float.
+// Mapping: _rows: each work-item computes a block or span of rows (CPUs); _group: 64 items for each row, and _tile: WIDTH columns x LANES rows for the
+// sums over rows (GPUs).
 
 #define GROUP 64
 #define WIDTH 32

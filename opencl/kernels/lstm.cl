@@ -1,10 +1,10 @@
 // LSTM over whole sequences, and its gradients. Legend, layout, mapping, variants and options: recurrent.clh.
-// In the step t that is read after t':
+// In step t, which is read after t':
 //   i, f, o = sigmoid, g = tanh of (x_t + bias + h_t' weight);   c_t = f c_t' + i g;   h_t = o tanh(c_t)
-// With dh and dc what arrives from outside and from the step read after t, and t' before it:
+// With dh and dc the gradients of h_t and c_t from outside and from the step read after t:
 //   dc += dh o (1 - tanh(c_t)^2);   di = dc g i (1 - i);   df = dc c_t' f (1 - f);   dg = dc i (1 - g^2);   do = dh tanh(c_t) o (1 - o)
 //   dx_t = [di, df, dg, do];   dh_t' = dx_t weight^T;   dc_t' = dc f
-// x, gates and dx [N, T, 4 H] in the order i, f, g, o; y, cells and dy [N, T, H]; states [N, H]. gates may lie where x does, dx where gates do.
+// x, gates and dx [N, T, 4 H] in the order i, f, g, o; y, cells and dy [N, T, H]; states [N, H]. gates may share memory with x, dx with gates.
 // Source: S. Hochreiter, J. Schmidhuber, Long short-term memory, 1997; F. A. Gers et al., Learning to forget, 2000.
 #include "recurrent.clh"
 

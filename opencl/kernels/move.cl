@@ -1,10 +1,10 @@
-// Copies of boxes: y[to + sum_k i_k t_k] = x[from + sum_k i_k f_k] for all 0 <= i_k < d_k. What transpose, concatenate,
-// split, slice and pad do. Only the size of an element matters: T is uchar, ushort, uint or ulong.
-// Layout: the outer axes come as (d, f, t), innermost first; those of extent 1 cost a comparison.
-// move_rows:   the innermost axis is contiguous on both sides; one work-item copies a block of rows by a block of columns.
-// move_items:  any strides; one work-item an element.
-// move_tiles:  contiguous along `columns` in y and along `rows` in x; one work-item a tile of 32 x 32.
-// move_tiles_local:  the same with a group of 16 x 16 work-items, through local memory, so that both sides are coalesced.
+// Copies of boxes: y[to + sum_k i_k t_k] = x[from + sum_k i_k f_k] for all 0 <= i_k < d_k. Used by transpose, concatenate, split, slice and pad.
+// Only the size of an element matters: T is uchar, ushort, uint or ulong.
+// Layout: the outer axes are given as (d, f, t), innermost first; an axis of extent 1 costs a comparison.
+// move_rows:   the innermost axis is contiguous in x and y; one work-item copies a block of rows by a block of columns.
+// move_items:  any strides; one work-item for each element.
+// move_tiles:  contiguous along `columns` in y and along `rows` in x; one work-item for each tile of 32 x 32.
+// move_tiles_local:  as move_tiles, by work-groups of 16 x 16 items through local memory, so that both sides are coalesced.
 
 #define AXES const long d0, const long f0, const long t0, const long d1, const long f1, const long t1, \
              const long d2, const long f2, const long t2, const long d3, const long f3, const long t3, \

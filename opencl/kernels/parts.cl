@@ -1,5 +1,5 @@
-// total[i] = partial[0, i] + partial[1, i] + ..., or += with `adds`: the end of a sum that was shared out. One work-item an element, which adds
-// in blocks, so that rounding errors stay small.
+// Sum of partial results: total[i] = partial[0, i] + partial[1, i] + ..., or += with `adds`. Adds in blocks to keep rounding errors small.
+// Mapping: one work-item for each element.
 #define BLOCK 64
 
 __kernel void add_parts(__global const float* partial, __global float* total, const long elements, const long parts, const int adds) {

@@ -1,10 +1,10 @@
-// Pooling over windows of r x s taps, and the gradients.
+// Pooling over windows of r x s taps, and its gradients.
 // Layout: x [n, h, w, c], y [n, p, q, c]; sh sw stride, ph pw padding, dh dw dilation. tap: row * s + column in the window.
-// Mapping: one work-item SPAN vectors of the result, of WIDTH channels of one pixel each; or, with the channels and a small window FIXED,
-// one row of the result, as a loop that the compiler makes vectors of: for CPUs, where channels are too few. Gradients gather: an input
-// pixel asks the windows that cover it, so nothing is added by two items.
-// Options: WIDTH, 16, 8 or 1; SPAN; or WIDTH 1 and FIXED_C, FIXED_R, ... of the channels and the window, whatever the images' extents, and
-// TILED_H, TILED_W: 1 where windows lie side by side within the image, so that nothing along that axis is outside.
+// Mapping: one work-item for SPAN vectors of the result, of WIDTH channels of one pixel each; or, with FIXED channels and a small window, for one row
+// of the result, as a loop that the compiler vectorises (for CPUs and few channels). Gradients gather: an input pixel reads all windows that cover it,
+// so that no two items add to one element.
+// Options: WIDTH, 16, 8 or 1; SPAN. Or WIDTH 1 and FIXED_C, FIXED_R, ... for channels and window, for images of any extents, and
+// TILED_H, TILED_W: 1 if windows are adjacent and inside of the image along that axis.
 
 #include "loops.clh"
 #include "width.clh"

@@ -1,9 +1,9 @@
-// Random numbers and dropout. Every number has its own key (see philox.clh). Layout [outer, samples, n]: a row r of n numbers is of sample
-// r % samples, whose rows begin Philox blocks of their own; a block gives the four numbers 4b .. 4b + 3 of a row.
+// Random numbers and dropout. Each number has its own key (philox.clh). Layout [outer, samples, n]: row r of n numbers belongs to sample r % samples,
+// whose rows begin at Philox blocks of their own; block b gives numbers 4b .. 4b + 3 of a row.
 //   uniform  low + range u              normal  mean + deviation sqrt(-2 log u1) {cos, sin}(2 pi u2), by pairs, u1 in (0, 1]
-//   dropout  y = x scale where 24 random bits are not below `threshold`, else 0
-// Mapping: each work-item does row_block samples by column_block Philox blocks: thousands on a CPU, one on a GPU.
-// Options: LANES, the blocks computed side by side: 8, a block a vector lane, or 1. It divides column_block where a row has
+//   dropout  y = x scale if 24 random bits are at least `threshold`, else 0
+// Mapping: each work-item computes row_block samples by column_block Philox blocks: thousands of blocks on a CPU, one on a GPU.
+// Options: LANES, the number of blocks computed side by side: 8, one in each vector lane, or 1. It divides column_block if a row has
 // several column blocks.
 
 #include "philox.clh"

@@ -1,8 +1,8 @@
-// What comes before a recurrent layer is read. Legend: recurrent.clh.
-// recurrent_order: lengths in range, and the sequences from the longest to the shortest. Items: one a sequence.
-// recurrent_pack, recurrent_pack_turned: the weight [H, G H] in panels, for the kernels of sequences, padded with zeros. Items: one a panel.
-//   packed:  panel u has [H][G][WIDTH], of each gate the columns u WIDTH and on, so that a tile has all gates of a hidden number
-//   turned:  panel u has [G PADDED][COLUMNS], the rows u COLUMNS and on of the weight as columns
+// Preparation of recurrent layers. Legend: recurrent.clh.
+// recurrent_order: checks lengths and sorts the sequences from longest to shortest. One work-item for each sequence.
+// recurrent_pack, recurrent_pack_turned: pack the weight [H, G H] into panels for the kernels, padded with zeros. One work-item for each panel.
+//   packed:  panel u is [H][G][WIDTH]: of each gate the columns from u WIDTH on, so that a tile has all gates of a hidden unit
+//   turned:  panel u is [G PADDED][COLUMNS]: the rows of the weight from u COLUMNS on, as columns
 // Options: those of recurrent.clh.
 #include "index.clh"
 #include "recurrent.clh"

@@ -1,13 +1,13 @@
-// Sums, means and maxima over axes:   y[o, i] = scale * sum_r x[o, r, i],   or max_r x[o, r, i], NaN where one is.
-// Layout: dense row-major x [outer, reduced, inner]. `reduced` may be cut into slices of `length`: y is then
-// [outer, slices, inner], and a second pass with one slice adds the slices up, always in the same order.
-// reduce_rows:         inner = 1; one work-item a block of rows of a slice, sixteen lanes wide.
-// reduce_groups:       inner = 1; a group of 64 work-items a slice of a row, through local memory.
-// reduce_columns:      one work-item sixteen columns of a slice.
-// reduce_column_items: one work-item a column of a slice.
-// reduce_any:          one work-item an output element, over any axes.
-// Long series are joined in blocks, so that the rounding error of a sum grows with the square root of their length.
-// Options: those of types.clh; MAXIMUM, else sums; FROM_SLICES, x is of type T as a first pass left it; TO_SLICES, y is.
+// Sums, means and maxima over axes:   y[o, i] = scale * sum_r x[o, r, i],   or max_r x[o, r, i], NaN if any value is.
+// Layout: dense row-major x [outer, reduced, inner]. `reduced` may be cut into slices of `length`: y is then [outer, slices, inner], and a second pass
+// with one slice adds the slices up, always in the same order.
+// Mapping: reduce_rows:         inner = 1; one work-item for a block of rows of a slice, sixteen lanes wide.
+//          reduce_groups:       inner = 1; a work-group of 64 items for a slice of a row, through local memory.
+//          reduce_columns:      one work-item for sixteen columns of a slice.
+//          reduce_column_items: one work-item for a column of a slice.
+//          reduce_any:          one work-item for an output element, over any axes.
+// Long sums are added in blocks, so that the rounding error grows with the square root of their length.
+// Options: those of types.clh; MAXIMUM, else sums; FROM_SLICES: x is of type T, from a first pass; TO_SLICES: y is.
 
 #include "types.clh"
 

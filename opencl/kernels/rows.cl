@@ -1,13 +1,13 @@
-// Rows that are given with their indices: each row's sum, and optimizers' updates of the rows that were met.
-//   order    the places of the indices in ascending order, equal ones as they stand: blocks of RUN are ranked by counting, then runs are merged,
-//            each element finding its place in the other run by bisection. No atomics, and the same order whatever the device.
-//   sum_rows where a row begins in that order: rows[j] = its index, sums[j] = what is given for it, added in the order given;
-//            where it goes on: rows[j] = -1, sums[j] = 0
+// Row gradients: sums of rows with equal indices, and optimizers' updates of the rows with gradients.
+//   order    the positions of the indices in ascending order of index, equal ones in their order: blocks of RUN are ranked by counting, then runs are
+//            merged, where each element finds its position in the other run by bisection. No atomics; equal order on all devices.
+//   sum_rows at the first position of an index in that order: rows[j] = index, sums[j] = sum of its values in the order given;
+//            at further positions: rows[j] = -1, sums[j] = 0
 //   sgd      p -= rate g
 //   adam     m += (1 - b1) (g - m);  v += (1 - b2) (g^2 - v);  p -= rate sqrt(c2) / c1 * m / (sqrt(v) + eps),  c = 1 - b^t from hyper
 //            (torch.optim.SparseAdam, 1.13)
-// Layout: indices, rows [count]; values, sums [count, width]; p, m, v [n, width]. An index out of range is passed over: gather has noted it.
-// Mapping: sorting: one work-item an index. The others: a block of rows and columns for each work-item.
+// Layout: indices, rows [count]; values, sums [count, width]; p, m, v [n, width]. An index out of range is skipped: gather has reported it.
+// Mapping: sorting: one work-item for each index. Others: a block of rows and columns for each work-item.
 // Options: INDEX, int or long.
 
 #include "index.clh"

@@ -1,7 +1,7 @@
 // Scatter-add, in place:   y[o, indices[k], i] += updates[o, k, i]   for k = 0, 1, ... in this order.
 // Layout: y [outer, n, inner], indices [count], updates [outer, count, inner].
-// Mapping: a work-item owns a block of rows and columns of y and walks the indices begin..end-1, so that nobody else adds
-// there: deterministic, without atomics. An index out of range is skipped.
+// Mapping: a work-item owns a block of rows and columns of y and reads indices begin..end-1, so that no other item adds there: deterministic, without
+// atomics. An index out of range is skipped.
 // Options: T, the element type; INDEX, int or long.
 
 #include "index.clh"

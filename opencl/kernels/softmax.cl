@@ -1,7 +1,7 @@
-// Softmax:   y[i] = exponential(x[i] - max x) / sum_j exponential(x[j] - max x);   with `logarithm`, the logarithm of it.
-// Layout: x as [outer, n, inner], normalised along n. Options: those of types.clh.
-// softmax_rows: inner = 1, each work-item does `chunk` rows, eight lanes wide.   softmax_group: a group of 64 items for each
-// (outer, inner).   softmax_any: one work-item for each (outer, inner).
+// Softmax:   y[i] = exponential(x[i] - max x) / sum_j exponential(x[j] - max x);   with `logarithm`, its logarithm.
+// Layout: x [outer, n, inner], normalised along n. Options: those of types.clh.
+// Mapping: softmax_rows: inner = 1, each work-item computes `chunk` rows, eight lanes wide. softmax_group: a work-group of 64 items for each
+// (outer, inner). softmax_any: one work-item for each (outer, inner).
 
 #define GROUP 64
 #include "group.clh"

@@ -1,10 +1,10 @@
-// Optimizers' updates, in place; p is a slab of parameters, g of their gradients. A row of hyper is {rate, decay, ...}.
+// Optimizers' updates, in place. p is a slab of parameters, g the slab of their gradients. A row of hyper is {rate, decay, ...}.
 //   sgd       g' = g + decay p;  p -= rate g'
 //   momentum  v = mu v + g';  p -= rate (nesterov ? g' + mu v : v)
 //   adam      m = b1 m + (1 - b1) g';  v = b2 v + (1 - b2) g'^2;  p -= rate / c1 * m / (sqrt(v) / sqrt(c2) + eps)
-//             with c = 1 - b^t from hyper; decoupled decay scales p by 1 - rate decay instead of joining g'
+//             with c = 1 - b^t from hyper; decoupled decay scales p by 1 - rate decay instead of adding to g'
 //   rmsprop   v = alpha v + (1 - alpha) g'^2;  d = g' / (sqrt(v) + eps);  p -= rate d, or with momentum b = mu b + d;  p -= rate b
-// Layout: pages of PAGE elements; pages[] has {row of hyper, elements that count} of each, row -1 where the page stays as it is.
+// Layout: pages of PAGE elements; pages[] holds {row of hyper, number of elements in use} of each; a page with row -1 is not updated.
 // Mapping: each work-item updates `chunk` consecutive elements: some pages on a CPU, one element on a GPU.
 
 #include "loops.clh"

@@ -1,6 +1,6 @@
-// Rows written in place:   y[o, start + k, i] = x[o, k, i]   for 0 <= k < count; start lies in memory.
-// Layout: y [outer, n, inner], x [outer, count, inner]. Where the rows do not all lie in y, nothing is written and the error word is set.
-// Mapping: a work-item copies `chunk` neighbours of x within one o.
+// Writes rows in place:   y[o, start + k, i] = x[o, k, i]   for 0 <= k < count; start is read from memory.
+// Layout: y [outer, n, inner], x [outer, count, inner]. If the rows do not all lie in y, writes nothing and sets the error word.
+// Mapping: each work-item copies `chunk` neighbours of x within one o.
 // Options: T, any type of the size of an element; INDEX, int or long.
 
 #include "index.clh"

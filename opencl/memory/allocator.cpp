@@ -1,4 +1,4 @@
-// The allocators of device memory: one that keeps released blocks for the next of their size, and an exact one.
+// The two allocators of device memory: one that caches released blocks by size, and an exact one.
 #include <fmt/format.h>
 
 #include <algorithm>

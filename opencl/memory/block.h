@@ -1,4 +1,4 @@
-// Private to opencl/: the block behind a Buffer.
+// Private to opencl/: Block, the memory behind a Buffer.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -19,22 +19,22 @@ struct PartHash {
   }
 };
 
+/// An OpenCL buffer with its sub-buffers.
 struct Block {
   MemoryHandle memory;
   std::int64_t size = 0;
-  std::int64_t asked = 0;       // bytes of `size` that its holder asked for
-  std::string what;             // names the tensor that holds it now
-  std::byte* host = nullptr;    // where it begins in the host's memory; null: the driver allocated it
-  bool is_the_callers = false;  // memory that the caller gave: never handed out again
+  std::int64_t asked = 0;                                                                   // bytes that its current owner requested
+  std::string what;                                                                         // name of the tensor that owns it now
+  std::byte* host = nullptr;                                                                // its address in host memory; null: allocated by the driver
+  bool is_the_callers = false;                                                              // given by the caller; never reused
   std::unordered_map<std::pair<std::int64_t, std::int64_t>, MemoryHandle, PartHash> parts;  // sub-buffers by (offset, bytes)
 };
 
-/// The memory object of a region: the block's own for all that its holder asked for (or nothing of it), else a sub-buffer, made once
-/// and kept with its block.
+/// OpenCL memory object of a region: that of the block for all requested bytes or an empty region, else a sub-buffer, which is cached in the block.
 cl_mem memory_of(const Region& region);
 
-/// Keeps context and queue alive, so that buffers may outlive their device.
-/// @param limit  bytes the allocator may hold
+/// Makes an allocator. It keeps context and queue alive, so that buffers may outlive their device.
+/// @param limit  number of bytes that it may hold
 std::shared_ptr<Allocator> make_allocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, std::int64_t limit);
 
 }  // namespace gemel::opencl

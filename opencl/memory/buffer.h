@@ -1,4 +1,4 @@
-// Device memory: Buffer owns a block of the allocator, Region is a range of one.
+// Device memory: Allocator; Buffer, which owns a block of it; Region, a range of a block.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -13,8 +13,8 @@ namespace gemel::opencl {
 class Allocator;
 struct Block;  // one OpenCL buffer, its size, its sub-buffers
 
-/// Owns a block of device memory; gives it back to the allocator when destroyed. Work that is already enqueued on the
-/// device's in-order queue may still use it: whoever gets the block next is enqueued later.
+/// Owns a block of device memory and returns it to the allocator. Work that is already enqueued may still use the block: its next owner enqueues
+/// later on the same in-order queue.
 class Buffer {
  public:
   Buffer() = default;
@@ -23,7 +23,7 @@ class Buffer {
   Buffer& operator=(Buffer&& other) noexcept;
   ~Buffer();
   explicit operator bool() const { return block_ != nullptr; }
-  /// Bytes asked for; the block behind it may be larger.
+  /// Requested size; the block may be larger.
   std::int64_t bytes() const { return bytes_; }
   Block* block() const { return block_; }
 
@@ -33,7 +33,7 @@ class Buffer {
   std::int64_t bytes_ = 0;
 };
 
-/// A range of a buffer, as kernels see it. Does not own. `offset` must be a multiple of the device's base alignment.
+/// A range of a block, in bytes. Does not own it. `offset` must be a multiple of the device's base alignment.
 struct Region {
   Block* block = nullptr;
   std::int64_t offset = 0, bytes = 0;
@@ -41,42 +41,43 @@ struct Region {
 
 inline Region whole(const Buffer& buffer) { return {buffer.block(), 0, buffer.bytes()}; }
 
-/// A lease of the allocator's scratch memory.
+/// Scratch memory that is leased from the allocator.
 struct Scratch {
   Region region;
-  Buffer own;                  // in exact mode: a buffer of just the size
-  std::shared_ptr<void> hold;  // others wait until it is let go, when all kernels are enqueued
+  Buffer own;                  // in exact mode: a buffer of exactly the requested size
+  std::shared_ptr<void> hold;  // release it when all kernels are enqueued; others wait for that
 };
 
 struct MemoryStatistics {
-  std::int64_t limit = 0;   // bytes that may be held
+  std::int64_t limit = 0;   // limit on bytes held
   std::int64_t in_use = 0;  // bytes in live buffers
-  std::int64_t cached = 0;  // bytes kept for the next request
+  std::int64_t cached = 0;  // bytes cached for later requests
   std::int64_t peak_in_use = 0;
   std::int64_t requests = 0, hits = 0;
 };
 
-/// A caching allocator over OpenCL buffers. Freed blocks are kept by size and handed out again; at the limit, or when
-/// the device refuses, the cache is emptied first.
-/// Exact mode (GEMEL_ALLOCATOR=exact): one buffer of just the size asked for each request, never handed out again, so
-/// that a memory checker sees every overrun.
+/// Caching allocator of OpenCL buffers. Caches freed blocks by size; empties the cache at the limit, or when the device refuses, before it fails.
+/// Exact mode (GEMEL_ALLOCATOR=exact): each request gets a new buffer of exactly its size, so that memory checkers see every overrun.
 class Allocator : public std::enable_shared_from_this<Allocator> {
  public:
   virtual ~Allocator() = default;
-  /// @param what  names the tensor in an out-of-memory report, e.g. "conv2d float32 [64, 56, 56, 64]"
-  /// @throws MemoryError with what was asked, what is held, and the largest buffers by name
+  /// Allocates a buffer.
+  /// @param what  names the tensor in out-of-memory errors, e.g. "conv2d float32 [64, 56, 56, 64]"
+  /// @throws MemoryError with the request, the memory held, and the largest buffers by name
   virtual Buffer allocate(std::int64_t bytes, std::string_view what) = 0;
-  /// A block in memory that the caller gives: counted as in use, let go of instead of kept when the buffer is destroyed and all that is
-  /// enqueued with it is done. @throws UsageError where it does not begin a page or is too small  @throws MemoryError like allocate
+  /// Makes a buffer over host memory that the caller gives. It counts as in use, and is not cached: it is released when the buffer is destroyed and all
+  /// work enqueued with it is done.
+  /// @throws UsageError if the host memory is not aligned to a page or is too small
+  /// @throws MemoryError as allocate
   virtual Buffer adopt(const HostBytes& memory, std::int64_t bytes, std::string_view what) = 0;
-  /// Memory for one operator's kernels between its first and its last, of which nothing is kept: all share one buffer, the
-  /// largest asked for, since the queue runs them in order. Who has a lease enqueues alone. @throws MemoryError like allocate
+  /// Leases scratch memory for the kernels of one operator. All operators share one buffer, since the queue runs them in order; while a lease is held,
+  /// no other thread gets one. @throws MemoryError as allocate
   virtual Scratch scratch(std::int64_t bytes, std::string_view what) = 0;
   virtual MemoryStatistics statistics() const = 0;
-  /// Whether this is exact mode.
+  /// True in exact mode.
   virtual bool exact() const = 0;
   virtual void reset_peak() = 0;
-  /// Gives cached blocks back to the device.
+  /// Releases cached blocks.
   virtual void trim() = 0;
 
  private:

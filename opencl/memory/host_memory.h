@@ -1,4 +1,4 @@
-// Private to opencl/: buffers over memory that the caller gives.
+// Private to opencl/: buffers over host memory that the caller gives.
 #pragma once
 #include <cstdint>
 #include <string_view>
@@ -8,11 +8,11 @@
 
 namespace gemel::opencl {
 
-/// @throws UsageError where the memory does not begin a page or is too small
+/// Checks host memory. @throws UsageError if it is missing, not aligned to a page, or too small
 void check_takes(const HostBytes& memory, std::int64_t bytes, std::string_view what);
 
-/// Makes the block one of `bytes` in that memory, which the driver keeps until nothing that is enqueued uses it.
-/// @return clCreateBuffer's code
+/// Creates the buffer of a block over host memory. Keeps the memory alive until no enqueued work uses it.
+/// @return code of clCreateBuffer
 cl_int create_over(cl_context context, const HostBytes& memory, std::int64_t bytes, Block& block);
 
 }  // namespace gemel::opencl

@@ -1,4 +1,4 @@
-// Private to opencl/: how much device memory may be held.
+// Private to opencl/: default limit on device memory, and limits of the process that drivers need.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -7,12 +7,13 @@
 
 namespace gemel::opencl {
 
-/// Bytes: the least of the device's memory and, where it is the host's, of the control groups' limits, what is free, and what the process may map.
-/// PoCL, for one, grants more than the machine has, and the process is killed later.
-/// @param root  where proc and sys lie
+/// Default memory limit in bytes: the device's memory; for host memory at most the sharers' part of the cgroup limit and of free memory, and what the
+/// process may map. PoCL, for one, allocates more than the machine has, and the process is killed later.
+/// @param root  folder that holds proc and sys
 std::int64_t default_memory_limit(const DeviceProfile& profile, MemorySharers sharers = {}, const std::filesystem::path& root = "/");
 
-/// Before drivers start, which crash where memory or stack runs out. @throws DeviceError where a limit of the process leaves them too little
+/// Checks the limits of the process (ulimit) before drivers start, because drivers crash if memory, stack or files run out.
+/// @throws DeviceError if a limit is too low
 void check_process_limits(const std::filesystem::path& root = "/");
 
 }  // namespace gemel::opencl

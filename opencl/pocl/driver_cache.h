@@ -1,4 +1,4 @@
-// Private to opencl/: where PoCL keeps what it compiles.
+// Private to opencl/: the folder in which PoCL caches compiled kernels.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -14,37 +14,37 @@
 
 namespace gemel::opencl {
 
-/// Why a driver cannot compile into a folder.
+/// Reason why a driver cannot compile into a folder.
 struct Obstacle {
-  int write_error = 0;  // the system's number where nothing can be written
-  int load_error = 0;   // the same where what is written cannot be loaded
+  int write_error = 0;  // system error number if the folder cannot be written
+  int load_error = 0;   // system error number if files in it cannot be loaded
   explicit operator bool() const { return write_error != 0 || load_error != 0; }
   std::string why() const;
   std::string text(const std::filesystem::path& folder) const;
 };
-/// None where a file of a megabyte or two can be written in the folder, more than a kernel takes, the disk has room for some more, and what is written
-/// can be loaded as code.
+/// Tests a folder. No obstacle if a file of a megabyte or two, more than a kernel takes, can be written, the disk has some more room, and the file can
+/// be loaded as code.
 Obstacle obstacle_in(const std::filesystem::path& folder);
 
-/// PoCL cannot run a kernel without a folder: it writes what it compiles there and loads it as code. It reads the folder's name once, from
-/// POCL_CACHE_DIR as it starts, and where the folder is full or damaged it ends the process. So this names it one that can be relied on:
-/// a KernelFolder beside our own cache, one for each build of the driver; or, where the user set POCL_CACHE_DIR, that folder as it is.
-/// Where that one is full, now or later, or nothing can be loaded from it (noexec), or it cannot be used, the run says so and goes on in another that
-/// goes with the process (in TMPDIR, /tmp, /var/tmp, XDG_RUNTIME_DIR or /dev/shm) and begins with links to what there was. PoCL is given the name
-/// /proc/self/fd/N of an open folder, behind which another can be put while it runs.
+/// The folder that PoCL compiles into. PoCL writes compiled kernels there and loads them as code; it reads the folder's name once, from POCL_CACHE_DIR
+/// when it starts, and kills the process if the folder is full or damaged. This class therefore gives PoCL a KernelFolder beside Gemel's own cache, one
+/// for each build of the driver, or, if the user set POCL_CACHE_DIR, that folder as it is.
+/// If the folder is full, now or later, or is mounted noexec, or cannot be used, the run warns and continues in a temporary folder (in TMPDIR, /tmp,
+/// /var/tmp, XDG_RUNTIME_DIR or /dev/shm) with links to the previous files. PoCL gets the name /proc/self/fd/N of an open folder, which can be
+/// replaced while PoCL runs.
 class DriverCache {
  public:
-  /// The process's, as PoCL is.
+  /// The cache of the process; PoCL has one for the process, too.
   static DriverCache& of_process();
   ~DriverCache();
   DriverCache(const DriverCache&) = delete;
   DriverCache& operator=(const DriverCache&) = delete;
 
-  /// Finds a folder. Only the first call, which comes before OpenCL is touched, does anything.
-  /// @throws DeviceError where the folder that GEMEL_CACHE_DIR names cannot be used
+  /// Chooses the folder. Call before the first OpenCL call; later calls have no effect.
+  /// @throws DeviceError if the folder that GEMEL_CACHE_DIR names cannot be used
   void open();
 
-  /// POCL_CACHE_DIR while PoCL starts: the processes that this one starts later find it as the user left it.
+  /// Scope that sets POCL_CACHE_DIR while PoCL starts. Child processes started later see the value of the user.
   class Shown {
    public:
     explicit Shown(DriverCache& cache);
@@ -57,15 +57,15 @@ class DriverCache {
     std::string before_;
   };
 
-  /// Before anything is enqueued that PoCL may have to compile, which it does later and in a thread of its own: from now on, for some minutes,
-  /// a thread of ours looks some times a second whether there is room, and goes elsewhere where there is none.
-  /// @throws DeviceError where there is room nowhere
+  /// Checks that there is room, and changes the folder if there is none. Call before work is enqueued that PoCL may have to compile. PoCL compiles later,
+  /// in a thread of its own, so for some minutes a thread repeats the check several times a second.
+  /// @throws DeviceError if no folder has room
   void make_room();
-  /// After a compilation that failed, which a disk that filled just before may be the reason for: likewise, at once.
+  /// Checks again at once. Call after a failed compilation, which a full disk may have caused.
   void look_again();
-  /// After a compilation: takes what PoCL wrote into the folder's manifest.
+  /// Adds the files that PoCL wrote to the manifest of the folder. Call after a compilation.
   void note();
-  /// What PoCL writes into; empty where that was left to itself.
+  /// The folder that PoCL writes into; empty if PoCL chooses by itself.
   std::filesystem::path folder() const;
 
  private:
@@ -81,18 +81,18 @@ class DriverCache {
   void tell();
   void watch(const std::stop_token& stop);
 
-  mutable std::mutex mutex_;  // of all that follows
+  mutable std::mutex mutex_;  // protects the members below
   bool is_open_ = false, is_shown_ = false, is_watched_ = false;
   std::unique_ptr<KernelFolder> kept_;
   std::filesystem::path folder_;
   std::vector<std::filesystem::path> temporary_;
-  std::string no_room_;  // why there was room nowhere: PoCL cannot compile, other drivers may
-  int owner_ = 0;        // the process that opened it
-  int descriptor_ = -1;  // of the folder; open until the process ends, as PoCL's threads may be; a linker that PoCL starts inherits it
-  std::string untold_;   // that another folder is used: of interest where PoCL compiles
+  std::string no_room_;  // reason why no folder has room: PoCL cannot compile, other drivers may
+  int owner_ = 0;        // id of the process that opened it
+  int descriptor_ = -1;  // of the folder; open until the process ends, because PoCL's threads may use it; inherited by the linker that PoCL starts
+  std::string untold_;   // pending warning that another folder is used; printed when PoCL compiles
   Clock::time_point asked_, looked_, tried_, noted_;
   std::condition_variable_any stopped_;
-  std::jthread watcher_;  // ends before the others do
+  std::jthread watcher_;  // last member: destroyed before the others
 };
 
 }  // namespace gemel::opencl

@@ -1,16 +1,16 @@
-// Private to opencl/: signals that end a process inside a driver, and those that a driver's compiler takes for itself.
+// Private to opencl/: handlers for crashes in kernel code, and restoration of signal handlers that a driver's compiler replaces.
 #pragma once
 #include <filesystem>
 
 namespace gemel::opencl {
 
-/// From now on a process that ends by a fault in code which lies in the folder first appends that file's name in the folder, a line, to the
-/// mark of a crash. Then the signal does what it did before this call. Only the first call does anything.
+/// Installs handlers for fatal signals: if the fault lies in code of a file below `folder`, appends a line with the file's name to `mark`. Then the
+/// signal acts as before this call. Only the first call has an effect.
 void note_code_at_crash(const std::filesystem::path& folder, const std::filesystem::path& mark);
 
-/// LLVM, by which PoCL compiles, takes signals for itself when it starts, to remove its files. Its handler returns, so that Ctrl-\ ends nothing,
-/// and a fault leaves no mark. Each call gives those, and that of a file which may not grow, what they had at the first call, which has to
-/// come before LLVM starts; signals that note_code_at_crash watches stay with it.
+/// Restores the signal handlers that LLVM, PoCL's compiler, replaces when it starts: its handlers return, so that Ctrl-\ does not end the process and a
+/// fault leaves no mark. Each call restores these handlers, and that of SIGXFSZ, to their state at the first call, which must come before LLVM
+/// starts. Signals of note_code_at_crash keep its handlers.
 void take_signals_back();
 
 }  // namespace gemel::opencl

@@ -1,21 +1,19 @@
-// Private to opencl/: a check of LLVM's that ends the process.
+// Private to opencl/: disables a check of LLVM that ends the process.
 #pragma once
 #include <string_view>
 
 namespace gemel::opencl {
 
-/// PoCL 6 names LLVM's passes in a text, where `instcombine` asks for a check besides: from LLVM 18 on, that a second round would find nothing to
-/// combine any more. A kernel may well need that round, and then LLVM ends the process. LLVM means the check for its own tests; whoever compiles for
-/// use is to write `instcombine<no-verify-fixpoint>`, as later versions of its message say, and PoCL 7 does without the pass. PoCL has no variable
-/// for it.
-/// @param platform_version  the text of CL_PLATFORM_VERSION  @return whether that driver has its kernels checked
+/// True if the driver compiles kernels with the fixpoint check. PoCL 6 names LLVM's passes in a text, in which `instcombine` also enables, from LLVM 18
+/// on, a check that a second round of the pass changes nothing. LLVM ends the process for kernels that need this round. The check is meant for LLVM's own
+/// tests; compilers should write `instcombine<no-verify-fixpoint>`. PoCL 7 does not use the pass; PoCL has no variable for it.
+/// @param platform_version  text of CL_PLATFORM_VERSION
 bool checks_fixpoint(std::string_view platform_version);
 
-/// Why it need not end a run: the program has a function of the name of LLVM's that reads such texts. The dynamic linker finds the program's first;
-/// this one writes the option in, and hands the text to LLVM's own: that of the library which calls, since a process may hold several.
-/// @param icd_object  a platform of the driver's, behind which an OpenCL loader finds the driver's functions
-/// @return whether texts of that driver come here: not where LLVM is a part of the driver's own file, nor where Gemel is in a library that was
-///         loaded privately, as modules of Python are
+/// True if Gemel can disable the check for the driver. The program defines a function with the name of LLVM's parser of such texts, which the dynamic
+/// linker finds first. It inserts the option and calls the function of the calling LLVM library; a process may hold several.
+/// @param icd_object  a platform of the driver, which leads to the driver's functions
+/// @return false if LLVM is linked into the driver's own file, or if Gemel is in a library that was loaded privately, such as a Python module
 bool asks_no_fixpoint_of(const void* icd_object);
 
 }  // namespace gemel::opencl

@@ -1,5 +1,5 @@
-// Private to opencl/: a folder of compiled kernels that a driver writes by itself and trusts when it reads. PoCL loads what lies there as code:
-// a file that is torn or changed would end the process.
+// Private to opencl/: KernelFolder, a folder of compiled kernels that PoCL writes and loads as code. PoCL does not check the files: a torn or changed
+// file would crash the process.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -9,34 +9,34 @@
 
 namespace gemel::opencl {
 
-/// What is promised: the driver meets only files that are as they were when a run of ours had finished writing them.
-/// A manifest holds the inode, size, times and checksum of each file; one that PoCL replaced is noted anew. Whoever opens the folder compares:
-/// what differs is deleted, and what the manifest does not know too, unless another process is using the folder, whose work it may be. So what a
-/// killed compilation left is swept.
-/// Inodes, sizes and times are compared first and checksums only where those differ (the time of the last change of a file's inode among them,
-/// which no copy and no writer sets) or where the machine has started since, which may have lost what was not on the disk yet.
-/// A process that a fault ends in a kernel's code names the kernel in a mark, and the next to open the folder deletes that one. Of a process that ended
-/// in any other way what it had not finished is gone, and what was noted of its work stays.
-/// Several processes may use one at once; each holds a lock as long as this lives. Where the file system has no locks nobody is known to be alone.
+/// Guarantees that the driver loads only files that are as they were when a run had finished writing them.
+/// A manifest holds inode, size, times and checksum of each file. Opening the folder deletes files that differ from the manifest. It also deletes files
+/// that the manifest does not list, which a killed compilation left, unless another process uses the folder and may be writing them.
+/// Checksums are compared only if inode, size or a time differs (including the time of change of the inode, which no copy or writer can set), or if the
+/// machine was restarted since, which may have lost data that was not on the disk.
+/// A process that crashes in the code of a kernel writes the name of the kernel to a mark, and the next process to open the folder deletes that
+/// kernel. Any other end of a process loses only files that were not in the manifest yet.
+/// Several processes may use one folder; each holds a lock while this object lives. Without file locks other processes are assumed to use it.
 class KernelFolder {
  public:
-  /// Makes it where it is missing. @throws std::system_error where it cannot be used: of another user, not writable, no room
+  /// Creates the folder if it is missing, and checks its files.
+  /// @throws std::system_error if it cannot be used: it belongs to another user, is not writable, or has no room
   explicit KernelFolder(std::filesystem::path folder);
-  /// Notes what is new, and removes temporary files where no other process is at it: PoCL leaves one each time.
+  /// Adds new files to the manifest. Removes temporary files, which PoCL leaves, if no other process uses the folder.
   ~KernelFolder();
   KernelFolder(const KernelFolder&) = delete;
   KernelFolder& operator=(const KernelFolder&) = delete;
 
-  /// Files that changed less than this ago may change again without another time of change.
+  /// Resolution of file times: a file that changed less than this ago may change again without a new time.
   static constexpr std::chrono::milliseconds kTick{50};
 
   const std::filesystem::path& path() const { return folder_; }
-  /// Takes what the driver has written since into the manifest. Where that cannot be written, the next to open the folder deletes it.
+  /// Adds files that the driver has written to the manifest. If the manifest cannot be written, the next process to open the folder deletes them.
   void note();
-  /// Whether there may be something to note: PoCL writes each file beside the folders first, which changes the time of this one.
+  /// True if there may be new files. PoCL first writes each file at the top of the folder, which changes the time of the folder.
   bool may_have_grown() const;
   std::filesystem::path manifest() const { return folder_ / "manifest"; }
-  /// Names of files in the folder, a line each.
+  /// File with the names of kernels that crashed, one on each line.
   std::filesystem::path crash_mark() const { return folder_ / "crashed"; }
 
  private:
@@ -44,7 +44,7 @@ class KernelFolder {
   void check(Use use) const;
   void remove_crashed() const;
   std::filesystem::path folder_;
-  std::int64_t looked_through_ns_ = 0;  // the folder's time of change when it was last noted
+  std::int64_t looked_through_ns_ = 0;  // time of change of the folder at the last `note`
   Descriptor in_use_{-1};
 };
 

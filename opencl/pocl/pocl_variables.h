@@ -1,15 +1,16 @@
-// Private to opencl/: PoCL's own environment variables, whose values it does not check.
+// Private to opencl/: checks of PoCL's environment variables, which PoCL itself does not check.
 #pragma once
 
 #include "engine/base/resource_limits.h"
 
 namespace gemel::opencl {
 
-/// PoCL binds its workers to the processors 0, 1, ...: how many of these the process may use, before the first that it may not.
+/// Number of workers that PoCL can bind: it uses processors 0, 1, ..., and may use those before the first that is not allowed.
 int processors_to_bind_to(const AllowedCores& cores);
 
-/// Refuses what PoCL would end the process for while it starts.
-/// @param threads  that a CPU device is to have; 0: as the variables say  @throws UsageError naming the variable
+/// Checks variables for values over which PoCL would end the process when it starts.
+/// @param threads  wanted number of threads of a CPU device; 0: as the variables say
+/// @throws UsageError naming the variable
 void check_pocl_variables(int threads);
 
 }  // namespace gemel::opencl

@@ -1,4 +1,4 @@
-// Private to opencl/: sessions and processes that share a driver's cache of compiled kernels take turns, so that each kernel is compiled once.
+// Private to opencl/: BuildTurns, a lock for threads and processes that share a driver's kernel cache, so that each kernel is compiled once.
 #pragma once
 #include <filesystem>
 #include <mutex>
@@ -9,9 +9,10 @@
 
 namespace gemel::opencl {
 
+/// Lets one thread of all processes compile at a time.
 class BuildTurns {
  public:
-  /// One at a time, as long as it lives.
+  /// The lock, held while this object lives.
   class Turn {
    public:
     Turn() = default;
@@ -26,14 +27,14 @@ class BuildTurns {
     int file_ = -1;
   };
 
-  /// Until what is enqueued meanwhile is done: PoCL compiles a kernel when it first runs in groups of a size.
+  /// The lock, held until the work that was enqueued meanwhile is done: PoCL compiles a kernel when it first runs with a work-group size.
   class OfQueue {
    public:
     OfQueue() = default;
     OfQueue(Turn turn, cl_command_queue queue) : turn_(std::move(turn)), queue_(queue) {}
     OfQueue(OfQueue&& other) noexcept = default;
     OfQueue& operator=(OfQueue&&) = delete;
-    /// What was compiled is noted, so that a kill from then on takes none of it.
+    /// Waits for the queue and adds new kernels to the manifest, so that a later kill does not lose them.
     ~OfQueue();
 
    private:
@@ -41,28 +42,28 @@ class BuildTurns {
     cl_command_queue queue_ = nullptr;
   };
 
-  /// @param folder  where processes share a cache; where nothing can be written in it they do not wait for each other
+  /// @param folder  cache that processes share; if it cannot be written, processes do not wait for each other
   explicit BuildTurns(const std::filesystem::path& folder);
   ~BuildTurns();
   BuildTurns(const BuildTurns&) = delete;
   BuildTurns& operator=(const BuildTurns&) = delete;
-  /// Waits for the others. Whoever has a turn waits for nothing that another one has to do.
+  /// Waits for the lock. Its holder must not wait for work of another thread or process.
   Turn take() { return {std::unique_lock(mutex_), file_}; }
-  /// Behind what was enqueued before, which may wait for another process.
+  /// Waits for all work on the queue, which may depend on another process, then for the lock.
   OfQueue take(cl_command_queue queue) {
     finish(queue);
     return {take(), queue};
   }
 
  private:
-  std::mutex mutex_;  // a lock of a file does not tell threads apart that have it open once
+  std::mutex mutex_;  // for threads, which a lock on one open file does not separate
   int file_;
 };
 
-/// What of a range a driver that compiles a kernel for each size of a group goes by: the local extents, and whether there are more groups than a few.
-/// Where it chooses the size itself, all of the range.
+/// The part of a range that decides whether a driver compiles a kernel again, if it compiles for each work-group size: the local extents, and whether
+/// there are many groups; all of the range if the driver chooses the size.
 Range as_driver_meets(const Range& range);
-/// Whether the driver has yet to compile the kernel for such groups; from here on it has.
+/// True if the driver has to compile the kernel for this range. Remembers the range as compiled.
 bool is_new_to_driver(Kernel& kernel, const Range& range);
 
 }  // namespace gemel::opencl

@@ -1,4 +1,4 @@
-// Private to opencl/: with GEMEL_VERBOSE=kernels, a line for each kernel that a driver compiles, and at the end of the process how many there were.
+// Private to opencl/: log of compiled kernels for GEMEL_VERBOSE=kernels: a line for each, and their number at the end of the process.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -10,25 +10,26 @@
 
 namespace gemel::opencl {
 
-/// Around work that PoCL may have to compile kernels for: what its folder of them has more when the work is done was compiled. Whoever shares the
-/// folder takes turns at this, so that nobody counts another's.
+/// Scope around work for which PoCL may have to compile kernels. Logs the files that are new in PoCL's folder when the work is done. Processes that share
+/// the folder must take turns, or they count each other's kernels.
 class CompilationWatch {
  public:
-  /// @param kernels  that PoCL has not met in this process  @param queue  is waited for at the end, where it is told at all
+  /// @param kernels  number of kernels that are new to PoCL in this process
+  /// @param queue    waited for at the end, if the log is on
   CompilationWatch(std::size_t kernels, cl_command_queue queue);
   ~CompilationWatch();
   CompilationWatch(const CompilationWatch&) = delete;
   CompilationWatch& operator=(const CompilationWatch&) = delete;
 
  private:
-  std::size_t kernels_;  // 0: nothing is watched
+  std::size_t kernels_;  // 0: no log
   cl_command_queue queue_;
   std::filesystem::path folder_;
   std::set<std::string> before_;
   std::chrono::steady_clock::time_point begin_;
 };
 
-/// A program of a driver that compiles kernels when it builds one: met, and where it was not in our cache built from source.
+/// Log of drivers that compile kernels when they build a program: counts a program; logs one that was not in the cache and was compiled.
 void count_program();
 void tell_compiled(const std::string& program, std::chrono::steady_clock::duration took);
 

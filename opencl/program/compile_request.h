@@ -1,4 +1,4 @@
-// Private to opencl/: what the process that compiles apart (compile/main.cpp) is asked.
+// Private to opencl/: requests to gemel-compile, the process that compiles kernels (opencl/program/compiler_main.cpp).
 #pragma once
 #include <span>
 #include <string>
@@ -10,24 +10,24 @@
 
 namespace gemel::opencl {
 
-/// To compile a program, and a kernel of it for groups of a size: PoCL does that when the kernel is first enqueued so.
+/// Request to compile a program, and a kernel of it for a work-group size, as PoCL does when the kernel is first enqueued with that size.
 struct CompileRequest {
   ProgramText program;
   std::string kernel = {};  // empty: the program alone
   Range range = {};
-  std::vector<Argument> arguments = {};  // of regions the size counts; without bytes: no memory
-  bool takes_offsets = false;            // behind each region (opencl/program/offset_arguments.h)
+  std::vector<Argument> arguments = {};  // of regions only the size is used; 0 bytes: no memory
+  bool takes_offsets = false;            // an offset follows each region (opencl/program/offset_arguments.h)
 };
 
 std::string to_text(const CompileRequest& request);
-/// @throws InternalError where the text is none of to_text's
+/// Inverse of to_text. @throws InternalError if the text is invalid
 CompileRequest request_from(std::string_view text);
 
-/// Messages on a socket. What cannot be sent is lost: the other side is gone. @return false where it is
+/// Sends or receives a message on a socket. @return false if the other side is gone
 bool send_message(int socket, std::string_view text);
 bool receive_message(int socket, std::string& text);
 
-/// The answers to each request: that it has come, and that the compiler is through. It may have failed: whoever asks meets that too.
+/// Two answers to each request: it was received, and the compiler has returned. A compiler error is not reported: the caller meets it as well.
 inline constexpr std::string_view kBegun = "begun", kCompiled = "compiled";
 
 }  // namespace gemel::opencl

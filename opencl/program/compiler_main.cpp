@@ -1,5 +1,5 @@
-// gemel-compile PLATFORM DEVICE: compiles what it is asked on its standard input, a socket (opencl/program/out_of_process_compilation.h). A compiler that
-// crashes ends this process instead of the one that asks.
+// gemel-compile PLATFORM DEVICE: compiles the requests that arrive on its standard input, a socket (opencl/program/out_of_process_compilation.h). A
+// compiler that crashes ends this process and not the run.
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/mman.h>

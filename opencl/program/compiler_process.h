@@ -1,4 +1,4 @@
-// Private to opencl/: the process that compiles apart, gemel-compile.
+// Private to opencl/: CompilerProcess, a process of the program gemel-compile.
 #pragma once
 #include <sys/types.h>
 
@@ -11,34 +11,37 @@
 
 namespace gemel::opencl {
 
-/// A driver has threads and locks that a forked process has not, so this is a program of its own. It ends when the other end of its socket closes.
+/// A process that compiles kernels. It is a separate program, since a forked process lacks the driver's threads. It ends when its socket is closed.
 class CompilerProcess {
  public:
   struct Device {
     std::string platform, name;
   };
-  /// Where the program is: beside the one that runs, in libexec/gemel beside that one's folder, where it was installed, or where this was built.
-  /// Empty where it is in none of them.
+  /// Path of the program: in the folder of the running program, in libexec/gemel beside that folder, in the install folder or in the build folder. Empty if
+  /// it is in none of them.
   static std::filesystem::path program();
 
-  /// @param cache  the folder in which the driver is to keep what it compiles; empty: as the environment says  @throws DeviceError where it does not start
+  /// Starts the process.
+  /// @param cache  folder for the driver's kernel cache; empty: as the environment says
+  /// @throws DeviceError if it does not start
   CompilerProcess(const Device& device, const std::filesystem::path& cache);
   ~CompilerProcess();
   CompilerProcess(const CompilerProcess&) = delete;
   CompilerProcess& operator=(const CompilerProcess&) = delete;
 
   const std::filesystem::path& cache() const { return cache_; }
-  /// `ended` before it came to the request: what it compiled before may crash as it runs, among zeros.
+  /// `ended`: it ended before it received the request, perhaps because an earlier kernel crashed when it ran on zeros. `ended_over_it`: it ended while
+  /// it compiled.
   enum class Answer { compiled, ended, ended_over_it };
   Answer ask(std::string_view request);
-  /// Of one that has ended: what its compiler said before it crashed; nothing where it was killed, or ended by itself.
+  /// Message of a process that crashed; empty if it was killed or ended normally. Call after it has ended.
   std::optional<std::string> crash();
-  /// What it said; of more than a line the one that tells most.
+  /// The most telling line of its standard error.
   std::string last_words() const;
 
  private:
   std::filesystem::path cache_;
-  Descriptor socket_{-1}, said_{-1};  // its standard input; a file that is its standard error
+  Descriptor socket_{-1}, said_{-1};  // its standard input; a file with its standard error
   pid_t process_ = -1;
 };
 

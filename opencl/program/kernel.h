@@ -1,4 +1,4 @@
-// Private to opencl/ and what measures it: the OpenCL object behind a Kernel.
+// Private to opencl/ and its benchmarks: the OpenCL object behind a Kernel.
 #pragma once
 #include <cstdint>
 #include <set>
@@ -20,16 +20,16 @@ class Kernel {
  public:
   KernelHandle handle;
   std::string name;
-  std::int64_t most_items = 1;                // of a work-group, where it may be smaller than asked for
-  const ProgramText* program = nullptr;       // as long as the kernel
-  std::set<Range, RangeOrder> launched = {};  // those that a driver which compiles for each size of a group has met
+  std::int64_t most_items = 1;                // largest work-group; larger requests are reduced to it
+  const ProgramText* program = nullptr;       // lives as long as the kernel
+  std::set<Range, RangeOrder> launched = {};  // ranges compiled so far, for drivers that compile for each work-group size
 };
 
-/// The most work-items that a group of the kernel may have: its registers and local memory, and the device, set the limit. No limit where its source
-/// requires a size: that is kept, or the driver refuses it.
+/// Largest work-group of a kernel, in work-items: limited by its registers, its local memory and the device. No limit if the source of the kernel requires
+/// a size.
 std::int64_t most_items_of(cl_kernel kernel, cl_device_id device, const DeviceProfile& profile);
 
-/// The range in groups of at most so many work-items: the longest axis of a group is halved (an odd one becomes 1) until they fit.
+/// Reduces the work-groups of a range to at most `most_items` work-items: halves the longest axis (an odd one becomes 1) until they fit.
 Range in_groups_of(Range range, std::int64_t most_items);
 
 }  // namespace gemel::opencl

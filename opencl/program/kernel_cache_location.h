@@ -1,4 +1,4 @@
-// Where compiled kernels are kept, and whether they can be: for whoever tells a user.
+// Location of the cache of compiled kernels and whether it can be used, for messages to users.
 #pragma once
 #include <filesystem>
 #include <string>
@@ -6,15 +6,15 @@
 namespace gemel::opencl {
 
 struct KernelPlace {
-  std::filesystem::path folder;  // as the user's variables say
-  std::string by_variable;       // that names it; empty: the default
-  std::string why_not;           // "cannot be written: ..."; empty: it can be used
-  std::string refused;           // what runs end with for it; empty: they go on, in a folder that goes with them
+  std::filesystem::path folder;  // as environment variables say
+  std::string by_variable;       // variable that names it; empty: the default
+  std::string why_not;           // reason why it cannot be used, "cannot be written: ..."; empty: it can
+  std::string refused;           // error of runs if the folder cannot be used; empty: they continue in a temporary folder
 };
-/// Of this process: opens the driver's cache as a run does.
+/// Location for this process. Opens the cache of the driver as a run does.
 KernelPlace kernel_place();
 
-/// What keeps a driver from writing code into a folder and running it, or empty. The folder itself need not be there.
+/// Reason why a driver cannot write kernels into a folder and load them; empty if it can. The folder need not exist.
 std::string why_no_kernels(const std::filesystem::path& folder);
 
 }  // namespace gemel::opencl

@@ -1,4 +1,4 @@
-// The OpenCL sources of opencl/kernels, embedded at build time.
+// Kernel sources of opencl/kernels, embedded at build time.
 #pragma once
 #include <span>
 #include <string_view>

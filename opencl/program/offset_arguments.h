@@ -1,12 +1,12 @@
-// Private to opencl/: kernels for drivers on which sub-buffers must not overlap (DeviceProfile::overlaps_sub_buffers).
+// Private to opencl/: rewrites kernels for drivers whose sub-buffers must not overlap (DeviceProfile::overlaps_sub_buffers).
 #pragma once
 #include <string>
 
 namespace gemel::opencl {
 
-/// Each kernel takes the whole buffer and an offset in bytes where it took a sub-buffer: behind every parameter `__global T* p` it gets
-/// `const ulong p_offset`, and begins by moving p there.
-/// @param source  with all #includes resolved. A macro that stands for pointers among a kernel's parameters has no parameters itself.
+/// Rewrites kernels to take a whole buffer and an offset in bytes in place of a sub-buffer: adds a parameter `const ulong p_offset` after each parameter
+/// `__global T* p`, and code that adds it to p.
+/// @param source  with all #includes resolved; macros that stand for pointer parameters of a kernel must have no parameters
 std::string with_offset_arguments(const std::string& source);
 
 }  // namespace gemel::opencl

@@ -1,4 +1,4 @@
-// Private to opencl/: kernels over which a driver's compiler may end the process are compiled in another one first.
+// Private to opencl/: compiles kernels in another process first, because the driver's compiler may end the process.
 #pragma once
 #include <filesystem>
 #include <map>
@@ -14,35 +14,36 @@
 
 namespace gemel::opencl {
 
-/// A driver compiles in the process that uses it, in threads of its own: a compiler that aborts takes the run with it. With this another process
-/// compiles first, into the driver's own cache, where the run then finds it; where that process crashes, the kernel is refused, and its variant
-/// declines. What was compiled or refused is noted in the driver's folder, so that later runs compile nothing apart.
-/// PoCL compiles a program when it is built, and a kernel when it is first enqueued in groups of a size, just before it runs: the other process
-/// enqueues it as well, with zeros in all memory, and answers when it begins to run.
+/// A driver compiles in threads of the process that uses it, so a compiler that aborts ends the run. Here another process compiles first, into the
+/// driver's own cache, where the run finds the kernel. If that process crashes, the kernel is refused and its variant declines. The results are noted in
+/// the driver's folder, so that later runs need no other process.
+/// PoCL compiles a program when it is built, and a kernel when it is first enqueued with a work-group size, just before it runs. The other process
+/// therefore enqueues the kernel as well, with zeros in all memory, and answers when the kernel begins to run.
 class CompileApart {
  public:
-  /// Whether the driver's compiler is known to end the process over kernels that are right.
+  /// True if the driver's compiler is known to end the process over correct kernels.
   static bool is_needed(cl_platform_id platform, const DeviceProfile& profile);
 
-  /// GEMEL_COMPILE=apart: for a compiler that is not known for it. @throws UsageError where it is anything else
+  /// True for GEMEL_COMPILE=apart, for other compilers. @throws UsageError for any other value
   static bool is_asked_for();
 
   CompileApart(cl_platform_id platform, const DeviceProfile& profile);
 
-  /// @throws CompilerAbort
+  /// Compiles a request unless its result is known. @throws CompilerAbort if the compiler crashes over it
   void compile(const CompileRequest& request);
 
  private:
-  /// Empty where it compiles, or nobody knows.
+  /// Reason of a refusal; empty if the request compiles or the result is unknown.
   std::string refusal_of(const CompileRequest& request, const std::filesystem::path& folder, const std::string& note);
-  /// @return empty where it compiles; nothing where it was not found out  @throws DeviceError where no process comes to it
+  /// @return empty text if the request compiles; nullopt if the result is unknown
+  /// @throws DeviceError if no process can be started
   std::optional<std::string> compiled(const std::string& request, const std::filesystem::path& folder);
-  std::mutex mutex_;  // of all that follows
+  std::mutex mutex_;  // protects the members below
   CompilerProcess::Device device_;
-  std::string key_;        // the device and its driver, in the names of notes
-  bool given_up_ = false;  // there is no process that compiles: what is noted is still refused
+  std::string key_;        // identifies device and driver in the names of notes
+  bool given_up_ = false;  // no process can compile; noted refusals still hold
   std::unique_ptr<CompilerProcess> process_;
-  std::map<std::string, std::string> refusals_;  // by name of the note; empty where it compiles
+  std::map<std::string, std::string> refusals_;  // by name of the note; empty: it compiles
 };
 
 }  // namespace gemel::opencl

@@ -1,4 +1,4 @@
-// Private to opencl/: programs from source, in memory and on disk.
+// Private to opencl/: building of programs, and ProgramCache, their binaries on disk.
 #pragma once
 #include <atomic>
 #include <filesystem>
@@ -12,21 +12,20 @@
 
 namespace gemel::opencl {
 
-/// Binaries on disk, one file each, named by a hash of source, options, device and driver. A file is written beside and
-/// renamed, and carries its length and a checksum: a crash or a second process never leaves one that is half there.
-/// Where it cannot be read the program is built again; where it cannot be written that is said once, and nothing more is kept.
+/// Binaries on disk, one file for each program, named by a hash of source, options, device and driver. Files are written atomically and carry their length
+/// and a checksum. A file that cannot be read is built again. If a file cannot be written, warns once and stores nothing more.
 class ProgramCache {
  public:
-  /// $GEMEL_CACHE_DIR, else $XDG_CACHE_HOME/gemel where that is absolute, else ~/.cache/gemel; none of these: no cache.
+  /// $GEMEL_CACHE_DIR, else $XDG_CACHE_HOME/gemel if absolute, else ~/.cache/gemel. Empty if none is set: no cache.
   static std::optional<std::filesystem::path> default_folder();
-  /// The folder for a device's programs: none where the driver's own cache serves better. PoCL compiles a kernel again
-  /// for each group size, so its binaries save little and cost seconds to get; its own cache holds what it compiled.
+  /// Folder for the programs of a device. Empty for PoCL: it compiles kernels for each work-group size, so binaries of programs save little and take
+  /// seconds to get, and its own cache holds the compiled kernels.
   static std::optional<std::filesystem::path> folder_for(const DeviceProfile& profile);
 
   ProgramCache(std::optional<std::filesystem::path> folder, const DeviceProfile& profile);
-  /// @return empty where there is none, or it is damaged
+  /// Loads a binary. @return empty if there is none or it is damaged
   std::vector<unsigned char> load(const std::string& source, const std::string& options) const;
-  /// Whether the driver compiles kernels when it builds a program; PoCL does when they first run.
+  /// True if the driver compiles kernels when it builds a program. PoCL compiles them when they first run.
   bool is_of_kernels() const { return is_of_kernels_; }
   bool stores() const { return folder_.has_value() && !is_refused_; }
   void store(const std::string& source, const std::string& options, const std::vector<unsigned char>& binary) const;
@@ -36,23 +35,23 @@ class ProgramCache {
   std::optional<std::filesystem::path> folder_;
   std::string device_;
   bool is_of_kernels_;
-  mutable std::atomic<bool> is_refused_ = false;  // by a full disk, say
+  mutable std::atomic<bool> is_refused_ = false;  // a write has failed, e.g. because the disk is full
 };
 
-/// A source with its #include lines replaced by the embedded files that they name. @throws InternalError if one is missing
+/// Replaces the #include lines of a source by the embedded files. @throws InternalError if a file is missing
 std::string with_includes(std::string_view text);
-/// An embedded file's, likewise.
+/// Source of an embedded file, with #include lines replaced. @throws InternalError if a file is missing
 std::string embedded_source(std::string_view file);
 
-/// What programs are told of their device, before their source.
+/// Macros that describe a device, which are prepended to every program.
 std::string macros_for(const DeviceProfile& profile);
 
 struct ProgramText {
-  std::string title;  // in messages
+  std::string title;  // name in messages
   std::string source, options;
-  bool declares_builtins = false;  // try it first with kernels/builtins.clh in place of the compiler's own header of built-in functions
+  bool declares_builtins = false;  // build with kernels/builtins.clh first, in place of the compiler's header of built-in functions
 };
-/// Builds, from the cache where it holds the program. @throws DeviceError with the build log
+/// Builds a program, from the cache if possible. @throws DeviceError with the build log
 ProgramHandle build_program(cl_context context, cl_device_id device, const ProgramCache& cache, const ProgramText& text);
 
 }  // namespace gemel::opencl

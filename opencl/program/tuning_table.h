@@ -1,4 +1,4 @@
-// What measurements on a device chose: `gemel tune` writes the table, dispatch reads it.
+// TuningTable: the fastest variants measured on a device. `gemel tune` writes it, dispatch reads it.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -10,38 +10,38 @@
 
 namespace gemel::opencl {
 
-/// Of a kernel of CLBlast, by name.
+/// Parameters of a CLBlast kernel, by name.
 using ClblastParameters = std::map<std::string, std::size_t>;
 
 class TuningTable {
  public:
-  /// The name of the variant that was fastest for a problem; null where none is known.
+  /// Name of the fastest variant for a problem; null if it was not measured.
   const std::string* variant_for(const std::string& problem) const;
-  /// @param variant  empty: dispatch's own choice is the best
+  /// Sets the variant of a problem. @param variant  empty: removes the entry, so that dispatch chooses
   void set(const std::string& problem, const std::string& variant);
   const std::map<std::string, std::string>& variants() const { return variants_; }
   std::map<std::string, ClblastParameters> clblast;  // by kernel
 
   bool empty() const { return variants_.empty() && clblast.empty(); }
-  /// JSON, with a checksum: a damaged number would be taken for a choice. The same tables give the same text.
+  /// The table as JSON with a checksum, because damaged data would change choices. Equal tables give equal text.
   std::string text() const;
-  /// Names the table: a hash of what it says.
+  /// Hash of the contents, which identifies the table.
   std::string name() const;
-  /// @throws DataError where it is not such a text, naming `path`
+  /// Inverse of `text`. @throws DataError naming `path` if the text is invalid
   static TuningTable parse(const std::string& text, const std::filesystem::path& path);
 
  private:
   std::map<std::string, std::string> variants_;
 };
 
-/// Names the table by which choices are made on the device: a hash of it, or "none".
+/// Name of the tuning table in use on a device: its hash, or "none".
 std::string tuning_name(const DeviceProfile& profile);
 
-/// The file of a device, driver and number of units, beside the cache of programs. None where there is no cache.
+/// File of the table for a device, its driver and its number of compute units. Empty if there is no cache folder.
 std::optional<std::filesystem::path> tuning_file(const DeviceProfile& profile);
-/// An empty table where there is no file; likewise where it is damaged, with a warning.
+/// Reads the table of a device. Empty if there is no file, or, with a warning, if it is damaged.
 TuningTable read_tuning(const DeviceProfile& profile);
-/// @return the file  @throws DataError where it cannot be written, or there is no place for it
+/// Writes the table of a device. @return the file  @throws DataError if it cannot be written or there is no cache folder
 std::filesystem::path write_tuning(const DeviceProfile& profile, const TuningTable& table);
 
 }  // namespace gemel::opencl

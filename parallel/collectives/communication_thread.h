@@ -1,4 +1,4 @@
-// The thread of a rank that communicates: it makes the communicator, runs what it is given in order, and sleeps in between.
+// CommunicationThread: the thread of a rank that owns its communicator and runs communication in the order of submission.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -20,31 +20,32 @@
 
 namespace gemel::parallel {
 
-/// Decides when work runs that ranks submit at different times (parallel/horovod): in turns, at which all ranks meet.
+/// Schedules work that ranks submit at different times (parallel/horovod): it runs in turns, for which all ranks meet.
 class Turns {
  public:
   using Clock = std::chrono::steady_clock;
   virtual ~Turns() = default;
   struct Work {
-    std::size_t queued;     // that was submitted
-    std::size_t startable;  // of it, from the first on, which waits for nothing that turns bring about
+    std::size_t queued;     // submitted work items
+    std::size_t startable;  // of these, the first ones whose CanStart holds
   };
-  /// When the next turn is, as things are.
+  /// Returns the time of the next turn, as of now.
   virtual Clock::time_point due(const Work& work) = 0;
-  /// @return how much of what can start runs now: as much on every rank
+  /// Runs a turn.
+  /// @return number of startable work items to run now, the same on every rank
   virtual std::size_t turn(Collectives& c, std::size_t startable) = 0;
-  /// There are no further turns: communication ended with this. Nothing that was submitted is answered in between.
+  /// Called when communication has failed with `why`, before any other work is answered: there are no further turns.
   virtual void failed(const std::exception_ptr& why) = 0;
 };
 
 class CommunicationThread {
  public:
   using Make = std::function<std::unique_ptr<Communicator>()>;
-  /// Waits until the communicator is made, in the thread that will use it, and its limits are measured.
-  /// @param fixed  the algorithm of every all-reduce; none: by size
-  /// @throws what `make` threw; UsageError where the ranks cannot run the algorithm
+  /// Starts the thread, and waits until it has made the communicator and measured its limits.
+  /// @param make  called in the communication thread  @param fixed  algorithm of every all-reduce; none: chosen by size
+  /// @throws what `make` threw; UsageError if the ranks cannot run the algorithm
   explicit CommunicationThread(Make make, std::optional<Algorithm> fixed = {});
-  /// Runs what was submitted, then ends: the other ranks are told, see Communicator::goodbye.
+  /// Runs all submitted work, then ends and tells the other ranks: see Communicator::goodbye.
   ~CommunicationThread();
   CommunicationThread(const CommunicationThread&) = delete;
   CommunicationThread& operator=(const CommunicationThread&) = delete;
@@ -54,8 +55,8 @@ class CommunicationThread {
   const Placement& placement() const { return communicator_->placement(); }
 
   using CanStart = std::function<bool()>;
-  /// Runs work(Collectives&) behind all that was submitted before. From any thread. After work that threw, what is behind it throws the same.
-  /// @param can_start  in turns it is not begun before; null: at any time. Without turns the thread waits in the work itself
+  /// Runs work(Collectives&) after all work submitted before. From any thread. After work has thrown, later work fails with the same exception.
+  /// @param can_start  with turns: work does not begin before it holds; null: at any time. Without turns the work itself waits
   template <class Work>
   auto submit(Work work, CanStart can_start = {}) {
     using Result = std::invoke_result_t<Work&, Collectives&>;
@@ -78,7 +79,8 @@ class CommunicationThread {
     enqueue({std::move(run), std::move(can_start), step()});
     return result;
   }
-  /// The same, and waits. @throws what it threw
+  /// Submits work and waits for it.
+  /// @throws what the work threw
   template <class Work>
   auto run(Work work) {
     try {
@@ -88,14 +90,14 @@ class CommunicationThread {
       throw;
     }
   }
-  /// Whether anybody was told of what ended communication, by `run` or otherwise.
+  /// True if someone was told what ended communication, by `run` or by tell_failure.
   bool has_told_failure() const { return failure_was_told_; }
   void tell_failure() { failure_was_told_ = true; }
-  /// What is submitted runs in these turns from now on; null: at once. In work, the same on every rank. They must outlive that.
+  /// Runs work in these turns from now on; null: at once. Called in work, at the same point on every rank. The turns must outlive their use.
   void take_turns(Turns* turns) { turns_ = turns; }
-  /// A turn may be due sooner than before. From any thread.
+  /// Asks `turns` again when the next turn is, as it may be sooner than before. From any thread.
   void wake();
-  /// Names what its work communicates as long as it lives, for whoever asks what this rank waits for.
+  /// Names what is being communicated while it lives, for `doing`.
   class Doing {
    public:
     Doing(CommunicationThread& thread, std::string what) : thread_(thread) { thread_.set_doing(std::move(what)); }
@@ -106,18 +108,18 @@ class CommunicationThread {
    private:
     CommunicationThread& thread_;
   };
-  /// "the gradient of fc.weight"; empty where nothing is named. From any thread.
+  /// Returns what is being communicated: "the gradient of fc.weight"; empty if it has no name. From any thread.
   std::string doing() const;
-  /// What is submitted from now on is of that step of this rank, counted from 1; an error of a rank that waits for one that has ended names both steps. From
+  /// Sets this rank's step, counted from 1, of the work submitted from now on. Errors of a rank that waits for one that has ended name the steps of both. From
   /// any thread.
   void at_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
   std::int64_t step() const { return step_.load(std::memory_order_relaxed); }
-  /// Ends waits with a CommError: what is submitted fails. From any thread.
+  /// Ends all waits with a CommError, so that submitted work fails. From any thread.
   void abort(const std::string& why) { communicator_->abort(why); }
 
  private:
   struct Job {
-    std::function<void(Collectives&)> run;  // throws nothing
+    std::function<void(Collectives&)> run;  // does not throw
     CanStart can_start;
     std::int64_t step;
   };
@@ -138,7 +140,7 @@ class CommunicationThread {
   std::deque<Job> jobs_;
   bool ending_ = false;
   bool woken_ = false;
-  std::exception_ptr failed_;  // of the communication thread alone, like
+  std::exception_ptr failed_;  // used in the communication thread only, as turns_
   Turns* turns_ = nullptr;
   std::unique_ptr<Communicator> communicator_;
   std::jthread thread_;

@@ -1,4 +1,4 @@
-// float16 and bfloat16 to and from float32 without branches, so that loops over them are vectorised. Rounds to nearest, ties to even.
+// Converts float16 and bfloat16 to and from float32 without branches, so that loops vectorise. Rounds to nearest, ties to even.
 // Source: F. Giesen, Half to float done quic, 2012.
 #pragma once
 #include <bit>

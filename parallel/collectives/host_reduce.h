@@ -1,4 +1,4 @@
-// The arithmetic of collectives on the host: runs of elements of two or more ranks become one, in float32 where they take two bytes.
+// Reduces elements of two or more ranks on the host. float16 and bfloat16 are reduced in float32.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -8,12 +8,13 @@
 
 namespace gemel::parallel {
 
-/// to = to + from, or as the reduction says (`mean` adds; see `divide`). @param from  as many elements as `to`
+/// Computes to = to + from, or another reduction; `mean` adds, see `divide`.
+/// @param from  as many elements as `to`
 /// @throws ShapeError for booleans
 void reduce_into(const Elements& to, const std::byte* from, Reduction reduction);
 
-/// All members' runs become their reduction, in the order of `fold_order`: what a tree of messages gives, bit for bit.
-/// @param runs  [member] the same elements of each  @param results  where the reduction is written, which may be runs
+/// The same elements in the memory of each member. reduce_all reduces them in the order of `fold_order`, with the same bits as a tree of messages.
+/// @param runs  [member] memory of its elements  @param results  memory for the reduction, may be that of runs
 struct Runs {
   std::span<std::byte*const> runs, results;
   std::int64_t count;
@@ -21,14 +22,14 @@ struct Runs {
 };
 void reduce_all(const Runs& runs, Reduction reduction);
 
-/// What leaves others as they are when it is joined to them: zeros where they are added.
+/// Fills elements with the neutral element of a reduction, such as 0 for sum.
 void fill_neutral(const Elements& elements, Reduction reduction);
 
-/// Divides by the number of ranks; integers are rounded towards zero.
+/// Divides elements by the number of ranks; integers are rounded towards zero.
 void divide(const Elements& elements, int ranks);
 
-/// The order in which a tree joins ranks: entry by entry, the value of `second` is added to that of `first`. With p the largest power of
-/// two that is not above `ranks`, the first 2 (ranks - p) of them are joined in pairs, then the p values that there are by neighbours.
+/// The order in which a tree reduces ranks: for each entry, the value of `second` is added to that of `first`. With p the largest power of two up to `ranks`,
+/// the first 2 (ranks - p) ranks are combined in pairs, then the remaining p values by neighbours.
 struct Join {
   int first, second;
 };

@@ -1,4 +1,4 @@
-// All-reduce and reduce-scatter around a ring: bandwidth-optimal, 2 (n-1)/n of the data each way. Pieces travel in chunks, so that one
+// All-reduce and reduce-scatter around a ring: bandwidth-optimal, 2 (n-1)/n of the data each way. Pieces are sent in chunks, so that one
 // chunk is added while the next is on its way. Source: P. Patarasuk, X. Yuan, Bandwidth optimal all-reduce algorithms, 2009.
 #include <algorithm>
 #include <deque>

@@ -1,5 +1,5 @@
-// All-reduce inside a machine: each rank reduces its piece of everybody's memory and writes the result into all. What the others do not see
-// is brought to them in the stages of the group.
+// All-reduce within a machine: each rank reduces its piece of the data of all ranks and writes the result to all of them. Data that is not in shared memory is
+// copied through the stages of the group.
 #include <algorithm>
 #include <cstring>
 #include <utility>

@@ -1,4 +1,4 @@
-// Memory for gradients that the ranks of a machine see: what is reduced there needs no copy.
+// GradientMemory: memory for gradients that all ranks of a machine can read, so that reducing them needs no copies.
 #pragma once
 #include <memory>
 #include <vector>
@@ -11,14 +11,14 @@ namespace gemel::parallel {
 
 class GradientMemory {
  public:
-  /// Collective among its ranks. Tries whether the device computes in place in memory that is given to it: what the host writes a kernel changes, and the
-  /// host reads. On every rank, or it is not used.
-  /// @param among  of a group of the ranks, made in the communication thread, and outlives this; null: all
+  /// Tests if the device can compute in place in memory that the host provides: kernels must see what the host writes, and the host what kernels write. The
+  /// memory is used only if all ranks can. Collective.
+  /// @param among  a group of the ranks, made in the communication thread, which must outlive this object; null: all ranks
   GradientMemory(Session& session, CommunicationThread& communication, Collectives* among = nullptr);
 
-  /// For ParameterSlab::pack, in the same order on every rank; empty where gradients lie in the devices' own memory.
+  /// Source of memory for ParameterSlab::pack, called in the same order on every rank; empty if gradients are in the devices' own memory.
   HostMemorySource source();
-  /// Where the host finds a slab of gradients that lies in this memory; null for any other.
+  /// Returns the host's address of a slab of gradients in this memory; null for any other slab.
   std::byte* find(const Slab& gradients) const;
   bool in_place() const { return in_place_; }
 

@@ -1,4 +1,4 @@
-// Gradients of tables in a step: rows are given with their indices, travel, and are added up in the table's place.
+// Reduces the row gradients of a step: ranks exchange their rows and sum them in the gradient's place.
 #include <utility>
 
 #include "engine/base/clock.h"

@@ -1,4 +1,4 @@
-// Replicator: before each step every rank gets the parameters of the first one, which alone updates them. What PyTorch's DataParallel does.
+// Replicator: before each step every rank gets the parameters of rank 0, which alone updates them, as in PyTorch's DataParallel.
 #pragma once
 #include <memory>
 #include <vector>
@@ -12,12 +12,12 @@ namespace gemel::parallel {
 
 class Replicator : public State, public std::enable_shared_from_this<Replicator> {
  public:
-  /// @param parameters  in slabs  @param reducer  is told of the time that this takes
+  /// @param parameters  in slabs  @param reducer  is told of the time that broadcasts take
   Replicator(Session& session, CommunicationThread& communication, const std::vector<NamedValue>& parameters, std::shared_ptr<Reducer> reducer);
 
-  /// In operators, on every rank: what follows sees the first one's parameters.
+  /// Broadcasts rank 0's parameters, in operators, on every rank. What follows uses them.
   void replicate();
-  /// Broadcasts a slab's parameters between what the session has computed and what it computes next.
+  /// Broadcasts the parameters of a slab after all that the session has computed and before what it computes next.
   void broadcast(std::size_t slab);
 
  private:

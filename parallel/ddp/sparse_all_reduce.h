@@ -1,4 +1,4 @@
-// Tables of which each rank gives some rows: the rows travel, and every rank adds up the table.
+// All-reduce of row gradients: each rank sends its rows, and every rank sums them into the full table.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace gemel::parallel {
 
-/// What a rank gives: rows, or all of the table, which lies where the sum is to be.
+/// The contribution of a rank: some rows, or the full table, which is then already in the table's memory.
 struct RowsGiven {
-  std::vector<std::int64_t> indices = {};  // of rows; those that the table has not are left out
+  std::vector<std::int64_t> indices = {};  // row numbers; those out of range are ignored
   std::vector<float> values = {};          // [indices, width]
   bool all = false;
 };
 
-/// As a message between ranks: the number of rows, their indices, their values.
+/// Encodes a contribution as a message: number of rows, indices, values.
 std::vector<std::byte> packed(const RowsGiven& given);
-/// @param width  of a row  @throws CommError where the bytes are none of `packed`'s
+/// Decodes a message of `packed`.
+/// @param width  elements of a row  @throws CommError for any other bytes
 RowsGiven unpacked_rows(std::span<const std::byte> bytes, std::int64_t width);
 
 struct HostTable {
@@ -26,12 +27,13 @@ struct HostTable {
   std::int64_t rows = 0, width = 0;
 };
 
-/// The table becomes the sum over all ranks, on every rank the same bits: rows are added in the order of ranks, and of each as it gives them. Where a rank
-/// gives all of its table, every one sends all of its own. In the communication thread.
-/// @return [row] itself where some rank gives it, else -1  @throws CommError
+/// Replaces the table by its sum over all ranks, with the same bits on every rank: rows are added in the order of ranks, and each rank's in the order given. If
+/// one rank contributes a full table, all do. In the communication thread.
+/// @return [row] its number if some rank has it, else -1  @throws CommError
 std::vector<std::int64_t> sum_over_ranks(Collectives& c, const RowsGiven& mine, const HostTable& table);
 
-/// Whether rows are less to send than the table: `rows` of all ranks together, with their indices.
+/// Tells if rows with their indices are fewer bytes to send than the table.
+/// @param rows  of all ranks together
 bool rows_are_less(std::int64_t rows, std::int64_t table_rows, std::int64_t width);
 
 }  // namespace gemel::parallel

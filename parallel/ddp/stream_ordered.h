@@ -1,4 +1,4 @@
-// Communication in the midst of a session's work.
+// Runs communication in order with a session's work on its device.
 #pragma once
 #include <future>
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace gemel::parallel {
 
-/// Holds a session's work back. Whoever fails opens it, too: the failure is told by what the host asks next, before anything is saved.
+/// Holds back a session's work until it is destroyed, also after an error: then the host's next call throws, before anything is saved.
 struct Gate {
   explicit Gate(Fence made) : fence(std::move(made)) {}
   Gate(const Gate&) = delete;
@@ -19,8 +19,8 @@ struct Gate {
   Fence fence;
 };
 
-/// Submits work(Collectives&, computed): `computed` is when all that the session has computed so far is in its tensors, and what it
-/// computes from now on begins after the work. The host goes on.
+/// Submits work(Collectives&, computed). Event `computed` marks all that the session has enqueued so far; what it enqueues from now on runs after the work. The
+/// host does not wait.
 template <class Work>
 auto in_step(Session& session, CommunicationThread& communication, Work work) {
   const Event computed = mark(session);
@@ -28,10 +28,10 @@ auto in_step(Session& session, CommunicationThread& communication, Work work) {
   wait_for(session, gate->fence.event());
   return communication.submit(
       [work = std::move(work), computed, gate](Collectives& c) mutable {
-        const std::shared_ptr<Gate> opened = std::move(gate);  // when this returns, however that is
+        const std::shared_ptr<Gate> opened = std::move(gate);  // opened when the work returns or throws
         return work(c, computed);
       },
-      [computed] { return computed.done(); });  // what it waits for may wait itself for gradients that turns reduce
+      [computed] { return computed.done(); });  // with turns: not before, for the session's work may itself wait for gradients that turns reduce
 }
 
 }  // namespace gemel::parallel

@@ -1,4 +1,4 @@
-// Moments of the shards of a batch, gathered from all ranks: what synchronised batch normalisation stands on.
+// MomentsOverRanks: gathers the moments of a batch's shards from all ranks, for synchronised batch normalisation.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -18,15 +18,15 @@ class MomentsOverRanks : public State, public std::enable_shared_from_this<Momen
  public:
   MomentsOverRanks(Session& session, CommunicationThread& communication) : session_(session), communication_(communication) {}
 
-  /// In operators, on every rank in the same order: [ranks, channels] each. Gradients come back to the rank whose moments they are of,
-  /// summed over those that used them.
-  /// @param rows  whose moments these are
+  /// Gathers the moments of all ranks, [ranks, channels] each, in operators, on every rank in the same order. Their gradients flow back to the rank that
+  /// contributed them, summed over the ranks that used them.
+  /// @param rows  number of rows that the moments are of
   PartMoments gather(const Moments& mine, std::int64_t rows);
 
-  /// Who is told of the seconds that the session waited for each exchange, in the communication thread.
+  /// Sets a callback for the seconds that the session waited for each exchange; called in the communication thread.
   void tell_waits(std::function<void(double seconds)> told) { told_ = std::move(told); }
 
-  /// Communication in the step: what the session computes from now on waits for it.
+  /// Submits communication that is ordered with the session's work, see in_step.
   template <class Work>
   void exchange(Work work) {
     in_step(session_, communication_, [self = shared_from_this(), work = std::move(work)](Collectives& c, const Event& computed) {

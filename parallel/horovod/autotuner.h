@@ -1,5 +1,5 @@
-// Autotuner: finds the fusion threshold and the cycle time that move the most bytes a second (HOROVOD_AUTOTUNE), by successive halving of a
-// grid: all candidates are measured once, the better ones again and longer, until one is left.
+// Autotuner: finds the fusion threshold and the cycle time of highest throughput in bytes a second (HOROVOD_AUTOTUNE), by successive halving of a grid: all
+// candidates are measured once, the better half again and longer, until one is left.
 // Source: K. Jamieson, A. Talwalkar, Non-stochastic best arm identification and hyperparameter optimization, 2016.
 #pragma once
 #include <chrono>
@@ -18,19 +18,21 @@
 
 namespace gemel::parallel::horovod {
 
-/// Of rank 0.
+/// The tuner, which runs on rank 0.
 class Autotuner {
  public:
   using Clock = std::chrono::steady_clock;
-  /// The grid that is searched.
+  /// Returns the grid of candidates.
   static std::vector<Tuned> candidates();
   using Warn = std::function<void(const std::string& line)>;
-  /// @param warn  is told once of lines that the log's disk has no room for  @throws DataError where the log cannot be opened
+  /// @param warn  is told once if the log's disk is full
+  /// @throws DataError if the log cannot be opened
   explicit Autotuner(const Options& options, Warn warn = {});
 
-  /// To be told what was reduced at once. @return what is used from now on, where it changes
+  /// Takes the tensors that were reduced together.
+  /// @return the settings to use from now on, if they change
   std::optional<Tuned> reduced(std::span<const Request* const> together, Clock::time_point now);
-  /// What is used now.
+  /// Returns the settings in use.
   const Tuned& current() const { return left_[at_].tuned; }
   bool done() const { return left_.size() == 1; }
 
@@ -47,7 +49,7 @@ class Autotuner {
   std::vector<Candidate> left_;
   std::size_t at_ = 0;
   std::int64_t warmup_, steps_, samples_each_ = 1;
-  std::map<std::string, std::int64_t> times_;  // each tensor was reduced in this sample
+  std::map<std::string, std::int64_t> times_;  // number of reductions of each tensor in this sample
   std::int64_t bytes_ = 0;
   std::optional<Clock::time_point> begin_;
   std::optional<RecordFile> log_;

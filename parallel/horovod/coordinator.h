@@ -1,5 +1,5 @@
-// Coordinator: what the ranks have asked for, and what of it all of them have. Every rank keeps one and adds the same requests in the same
-// order, so all come to the same answer and nobody has to tell it.
+// Coordinator: keeps the requests of all ranks and finds those that all ranks have made. Every rank keeps one and adds the same requests in the same order, so
+// all find the same without a message.
 #pragma once
 #include <chrono>
 #include <cstddef>
@@ -18,43 +18,43 @@ class Coordinator {
   explicit Coordinator(int ranks) : ranks_(ranks) {}
 
   void add(int rank, const Request& request, Clock::time_point now);
-  /// That rank asks for nothing more.
+  /// Records that a rank makes no more requests.
   void end(int rank, const Place& place) { ended_.emplace(rank, place); }
-  /// The ranks carried it out by another way.
+  /// Removes a request that the ranks carried out without it.
   void forget(const std::string& name) { waiting_.erase(name); }
 
   struct Ready {
-    Request request;    // the first of those ranks'
-    std::string error;  // the ranks' requests differ; empty: they agree
-    int givers = 0;     // ranks that give data
-    int ended = -1;     // a rank that has ended, and will not ask for it; -1: none
+    Request request;    // that of the first rank
+    std::string error;  // why the ranks' requests differ; empty: they agree
+    int givers = 0;     // number of ranks that give data
+    int ended = -1;     // a rank that has ended without this request; -1: none
   };
-  /// What every rank has asked for or has joined instead, and what one that has ended never will, in the order in which it was first asked for; a group's all
-  /// at once. A join comes last: `root` of its request is the rank that joined last. Each is told once.
+  /// Returns the requests that every rank has made or has joined instead of, and those that a rank which has ended never will make, once each, in the order of
+  /// their first rank's request; those of a group together. A join comes last, with the rank that joined last as `root`.
   std::vector<Ready> take_ready();
-  /// Why it cannot be carried out while some rank has joined; empty: it can.
+  /// Returns why a request cannot be carried out while some rank has joined; empty if it can.
   std::string refusal(const Request& request) const;
-  /// Ranks that have run out of data: they take part with what changes nothing.
+  /// Ranks that have run out of data and take part with neutral data.
   const std::set<int>& joined() const { return joined_; }
-  /// How many ranks have data of it: all but those that joined before they asked for it.
+  /// Number of ranks that give data to a request: all but those that joined before they made it.
   int givers(const std::string& name) const;
-  /// A rank that has ended without having asked for it; -1: none.
+  /// A rank that has ended without making a request; -1: none.
   int never_asks(const std::string& name) const;
   const std::map<int, Place>& ended() const { return ended_; }
   bool all_ended() const { return std::ssize(ended_) == ranks_; }
 
   struct Waiting {
     std::string name;
-    std::vector<int> missing;  // ranks that have not asked for it
+    std::vector<int> missing;  // ranks that have not made the request
     Clock::time_point since;
   };
-  /// What some rank asked for before that time, and not all.
+  /// Returns requests that some but not all ranks made before that time.
   std::vector<Waiting> waiting_since(Clock::time_point before) const;
 
  private:
   struct Asked {
     std::map<int, Request> by_rank;
-    std::size_t order = 0;  // how many names were asked for before
+    std::size_t order = 0;  // number of names requested before
     Clock::time_point since{};
   };
   bool has_all(const Asked& asked) const;
@@ -62,7 +62,7 @@ class Coordinator {
   Ready answer(const Asked& asked) const;
 
   int ranks_;
-  std::size_t names_ = 0;  // asked for so far
+  std::size_t names_ = 0;  // number of names requested so far
   std::map<std::string, Asked> waiting_;
   std::set<int> joined_;
   int last_joined_ = -1;

@@ -1,4 +1,4 @@
-// A cycle: what all ranks have is found by one exchange of bits, and by negotiation where a request is not known; then it is carried out.
+// A cycle: ranks find the requests that all have made by one exchange of bits, and negotiate requests that are new; then they carry them out.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What all ranks have asked for, in the same order on all of them.
+// Carries out the requests that all ranks have made, in the same order on every rank.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Fusion: many small all-reduces as one. Tensors that lie behind each other are reduced where they lie, others are packed into a buffer.
+// Fusion: runs many small all-reduces as one. Contiguous tensors are reduced in place, others are packed into a buffer.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -13,25 +13,25 @@
 
 namespace gemel::parallel::horovod {
 
-/// A tensor's memory, reached in the communication thread when its turn comes.
+/// The memory of a tensor, accessed in the communication thread when its turn comes.
 class Buffer {
  public:
   virtual ~Buffer() = default;
-  /// Waits until its contents are computed. The bytes stay where they are until `close`.
+  /// Waits until the contents are computed. The bytes stay valid until `close`.
   virtual std::span<std::byte> open() = 0;
-  /// What was written is there for whoever uses the tensor next.
+  /// Makes what was written available to later uses of the tensor.
   virtual void close() {}
 };
-/// Memory of the host's, which must outlive what is done with it.
+/// Makes a buffer of host memory, which must outlive its use.
 std::shared_ptr<Buffer> host_buffer(std::span<std::byte> bytes);
-/// The same, kept as long as a request needs it: whoever asked may let go of the handle.
+/// Makes a buffer that keeps host memory alive as long as a request needs it, even if the caller drops its handle.
 std::shared_ptr<Buffer> host_buffer(std::shared_ptr<std::vector<std::byte>> bytes);
 
-/// Which requests are carried out at once: indices, in the order of the first of each. All-reduces of one type, reduction and scale are joined,
-/// also over others between them, up to so many bytes; a group stays together whatever its size.
+/// Groups requests to carry out together; returns their indices, ordered by the first of each group. All-reduces of one element type, reduction and scale are
+/// joined up to `most_bytes`, also across other requests between them; a group of Horovod's stays together whatever its size.
 std::vector<std::vector<std::size_t>> fused(std::span<const Request> requests, std::int64_t most_bytes);
 
-/// Integers only by 1.
+/// Multiplies elements by a factor; integers only by 1.
 void scale(const Elements& data, double factor);
 
 class Fusion {
@@ -40,15 +40,16 @@ class Fusion {
 
   struct Part {
     const Request& request;
-    Buffer* buffer;  // null: this rank has joined, and changes nothing
+    Buffer* buffer;  // null: this rank has joined and gives neutral data
   };
-  /// The tensors of all ranks become their reduction: one all-reduce. Of one type, reduction and scale.
-  /// @param givers  ranks that give data, which a mean is over
+  /// All-reduces several tensors of one element type, reduction and scale as one.
+  /// @param givers  number of ranks that give data, which a mean divides by
   void all_reduce(Collectives& c, std::span<const Part> parts, int givers);
-  /// Memory that the ranks of the machine see, which packing would be faster in; 0: it has enough. Only some of the ranks may pack, and only
-  /// all of them can allocate it: by `share`.
+  /// Bytes of shared memory in which packing would be faster; 0: there is enough. Some ranks may pack while others need not, but only all ranks of a machine
+  /// together can allocate: by `share`.
   std::int64_t wanted_bytes() const { return wanted_bytes_; }
-  /// Collective among the ranks of each machine. @param bytes  the most that a rank wants
+  /// Allocates shared memory; collective among the ranks of each machine.
+  /// @param bytes  the most that any rank wants
   void share(Collectives& c, std::int64_t bytes);
 
  private:
@@ -56,8 +57,8 @@ class Fusion {
   void reduce_packed(Collectives& c, std::span<const Part> parts, std::span<const std::span<std::byte>> opened, int givers);
 
   Timeline& timeline_;
-  HostBytes shared_;                // that the ranks of the machine see
-  std::vector<std::byte> private_;  // where that is too small
+  HostBytes shared_;                // seen by the ranks of the machine
+  std::vector<std::byte> private_;  // used if shared_ is too small
   std::int64_t wanted_bytes_ = 0;
   bool can_share_ = true;
 };

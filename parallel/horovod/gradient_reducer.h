@@ -1,4 +1,4 @@
-// Gradients of a step as Horovod's named tensors: each is asked for when it is computed, and fused with what else is there in a cycle.
+// GradientReducer: reduces each gradient of a step as a named tensor of Horovod, requested when it is computed and fused with others of the cycle.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,12 +11,12 @@ namespace gemel::parallel::horovod {
 
 class GradientReducer : public Reducer {
  public:
-  /// What carries gradients, which outlives this, and factors of them.
+  /// The Horovod that reduces gradients, which must outlive this object, and factors of the gradients.
   struct By {
     Horovod& horovod;
     double prescale = 1, postscale = 1;
   };
-  /// @param options  of which compression may be none or two bytes, and buckets are one a parameter
+  /// @param options  compression may be none, float16 or bfloat16; each bucket has one parameter
   GradientReducer(Session& session, CommunicationThread& communication, std::vector<NamedValue> parameters, const GradientMemory& memory,
                   ReducerOptions options, const By& by);
 
@@ -30,8 +30,8 @@ class GradientReducer : public Reducer {
 
   Horovod& horovod_;
   Reduce how_{.reduction = Reduction::sum};
-  bool asks_ = true;            // no: a rank alone has the sum of all gradients already
-  std::shared_ptr<Step> step_;  // under way; null: none
+  bool asks_ = true;            // false: one rank alone already has the sum of all gradients
+  std::shared_ptr<Step> step_;  // the current one; null: none
 };
 
 }  // namespace gemel::parallel::horovod

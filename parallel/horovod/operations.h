@@ -1,5 +1,5 @@
-// Horovod: named tensors that the ranks reduce, gather, broadcast and exchange as soon as all of them have asked, in any order. The ranks' communication
-// threads meet once a cycle: they say by bits which of the requests that they know they have, negotiate the others, and carry out together what all have.
+// Horovod: collectives on named tensors, which each rank may request in any order. The communication threads of all ranks meet once a cycle: they exchange bits
+// for known requests, negotiate new ones, and carry out together those that all ranks have made.
 // Source: A. Sergeev, M. Del Balso, Horovod: fast and easy distributed deep learning in TensorFlow, 2018.
 #pragma once
 #include <chrono>
@@ -26,20 +26,21 @@
 
 namespace gemel::parallel::horovod {
 
-/// What comes of a request.
+/// The result of a request.
 struct Result {
   std::vector<std::vector<std::byte>> received;  // [rank] of all_gather and all_to_all
   int last_joined = -1;                          // of join: the rank that ran out of data last
-  int givers = 0;                                // ranks that gave data: all, but for those that had joined
+  int givers = 0;                                // number of ranks that gave data: all but those that had joined
 };
 
-/// A request under way.
+/// A pending request.
 class Handle {
  public:
   explicit Handle(std::future<Result> result) : result_(std::move(result)) {}
-  /// Whether it is done, so that `synchronize` does not wait.
+  /// True if it is done, so that `synchronize` does not wait.
   bool poll() const { return result_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
-  /// Waits. Once. @throws CommError where the ranks' requests differ, or communication ended
+  /// Waits for the result; may be called once.
+  /// @throws CommError if the ranks' requests differ, or communication ended
   Result synchronize() { return result_.get(); }
 
  private:
@@ -54,66 +55,70 @@ struct Tensor {
 
 struct Reduce {
   Reduction reduction = Reduction::mean;
-  double prescale = 1, postscale = 1;  // factors before and behind it
-  std::optional<DType> wire;           // float32 travels as float16 or bfloat16
+  double prescale = 1, postscale = 1;  // factors before and after the reduction
+  std::optional<DType> wire;           // type in which float32 is communicated: float16 or bfloat16
 };
 
 class Horovod : public Turns {
  public:
   using Warn = std::function<void(const std::string& line)>;
-  /// Collective. Rank 0's options are everybody's. From here on all that the communication thread is given runs in cycles.
-  /// @param warn  is told of stalls, on rank 0, in the communication thread  @throws DataError where a file of the options cannot be written
+  /// Starts the cycles, in which all work of the communication thread runs from now on. The options of rank 0 are used on all ranks. Collective.
+  /// @param warn  is told of stalls, on rank 0, in the communication thread
+  /// @throws DataError if a file of the options cannot be written
   Horovod(CommunicationThread& communication, Options options, Warn warn = {});
-  /// Collective, where no error ends the run: see shutdown.
+  /// Collective unless an error ends the run: see shutdown.
   ~Horovod() override;
 
   int rank() const { return communication_.rank(); }
   int size() const { return communication_.size(); }
   int local_rank() const;
   int local_size() const;
-  /// Among the ranks that have this one's local rank on their machines.
+  /// Rank and number of ranks among those with this local rank on their machines.
   int cross_rank() const;
   int cross_size() const;
 
-  // Requests, from any thread. Tensors are in use until their handles are done.
-  // Where a rank has ended that has not asked for it, a handle fails with a CommError that names it.
-  /// @throws UsageError for a name that is under way on this rank, an empty one, "join", or after shutdown; ShapeError for a type that is not
-  ///         reduced, or a scalar whose rows are asked for
+  // Requests may be made from any thread. Tensors are in use until their handles are done. If a rank ends without making a request of the others, their handles
+  // fail with a CommError that names it.
+  /// @throws UsageError for a name that is empty, "join" or pending on this rank, or after shutdown; ShapeError for an element type that cannot be reduced, or
+  ///   a scalar where rows are expected
   Handle all_reduce(const std::string& name, Tensor tensor, const Reduce& how = {});
-  /// The same. @param done  is told, in the communication thread, with what failed or null, and of how many ranks gave data. It throws nothing
-  /// @param step  of this rank, for errors; see CommunicationThread::at_step
+  /// All-reduce with a callback in place of a handle.
+  /// @param done  called in the communication thread with the error or null, and the number of ranks that gave data; must not throw
+  /// @param step  of this rank, for error messages; see CommunicationThread::at_step
   using Done = std::function<void(const std::exception_ptr& error, int givers)>;
   void all_reduce(const std::string& name, Tensor tensor, const Reduce& how, Done done, std::int64_t step);
   struct Named {
     std::string name;
     Tensor tensor;
   };
-  /// All of them at once, when all ranks have all of them. @param group  names them together
+  /// Reduces several tensors together, once all ranks have requested all of them.
+  /// @param group  name of the group
   std::vector<Handle> grouped_all_reduce(const std::string& group, std::vector<Named> tensors, const Reduce& how = {});
-  /// Rows of all ranks: each may have another number of them.
+  /// Concatenates the rows of all ranks, whose numbers may differ.
   Handle all_gather(const std::string& name, Tensor tensor);
-  /// @throws UsageError for a root that is no rank
+  /// @throws UsageError if root is not a rank
   Handle broadcast(const std::string& name, Tensor tensor, int root);
-  /// Elements from `Collectives::piece_begin(elements, rank, size)` on become this rank's piece of the reduction, the others are undefined.
+  /// Reduces this rank's piece, the elements from `Collectives::piece_begin(elements, rank, size)` on; the others become undefined.
   Handle reduce_scatter(const std::string& name, Tensor tensor, const Reduce& how = {});
-  /// Rows to each rank, in the order of ranks. @param rows  [rank] how many go there  @throws ShapeError where they are not all of the tensor's
+  /// Sends rows to each rank, in the order of ranks.
+  /// @param rows  [rank] number of rows for it  @throws ShapeError if they do not add up to the tensor's
   Handle all_to_all(const std::string& name, Tensor tensor, std::vector<std::int64_t> rows);
-  /// This rank has run out of data: until all ranks have, it takes part in theirs with zeros, or what else changes nothing, and a mean is over the ranks that
-  /// gave data.
+  /// Call when this rank has run out of data. It takes part in the requests of the others with neutral data until all ranks have joined; a mean is over the
+  /// ranks that gave data.
   Handle join();
 
-  /// Ends the cycles, fails what is under way, and writes the timeline. Collective, once: what other ranks still ask for meanwhile fails there.
+  /// Ends the cycles, fails pending requests and writes the timeline. Collective, once; requests of other ranks in the meantime fail there.
   /// @throws CommError; DataError on rank 0
   void shutdown();
 
   struct Statistics {
     std::int64_t cycles = 0, bit_exchanges = 0, negotiations = 0;
-    std::int64_t all_reduces = 0, tensors = 0;  // carried out: of any operation
+    std::int64_t all_reduces = 0, tensors = 0;  // carried out; tensors: of any operation
     std::int64_t stall_warnings = 0;
     Tuned tuned{};  // in use
   };
   Statistics statistics();
-  /// Whether somebody looks at each tensor's way: a timeline, or the autotuner.
+  /// True if individual tensors are observed, by a timeline or the autotuner.
   bool is_observed() const { return !options_.timeline.empty() || options_.tunes; }
 
   Clock::time_point due(const Work& work) override;
@@ -126,14 +131,14 @@ class Horovod : public Turns {
   struct Pending {
     Request request;
     std::shared_ptr<Buffer> buffer;
-    std::vector<std::int64_t> rows;  // of all_to_all
+    std::vector<std::int64_t> rows;  // for all_to_all
     std::promise<Result> done;
-    Done then;               // told beside it; may be empty
-    std::size_t number = 0;  // of this rank's requests
+    Done then;               // called as well; may be empty
+    std::size_t number = 0;  // among this rank's requests
     std::int64_t step = 0;   // of this rank
     Clock::time_point since;
     std::int64_t since_ns = 0, ready_ns = 0;  // for the timeline
-    bool told = false, told_overdue = false;  // to the other ranks, in words
+    bool told = false, told_overdue = false;  // told: the other ranks know of the request; told_overdue: that it waits for long
   };
   Handle ask(Request request, std::shared_ptr<Buffer> buffer, std::vector<std::int64_t> rows = {});
   std::vector<Handle> ask_all(std::vector<Pending> asked);
@@ -161,27 +166,27 @@ class Horovod : public Turns {
   CommunicationThread& communication_;
   Options options_;
   Warn warn_;
-  int exceptions_ = std::uncaught_exceptions();  // under way when this was made
+  int exceptions_ = std::uncaught_exceptions();  // uncaught exceptions when this was made
 
   std::mutex mutex_;
-  std::vector<Pending> arrived_;  // since the last cycle
-  std::set<std::string> names_;   // under way
-  std::size_t asked_ = 0;         // requests so far
+  std::vector<Pending> arrived_;  // requests since the last cycle
+  std::set<std::string> names_;   // of pending requests
+  std::size_t asked_ = 0;         // number of requests so far
   std::exception_ptr failure_;    // what ended communication
   bool over_ = false;
   Statistics statistics_;
 
-  // Of the communication thread.
+  // Used in the communication thread.
   std::map<std::string, Pending> pending_;
   ResponseCache cache_;
   Coordinator coordinator_;
   Timeline timeline_;
   Fusion fusion_;
-  std::optional<Autotuner> tuner_;  // of rank 0
-  std::optional<Tuned> news_;       // to be told to all
+  std::optional<Autotuner> tuner_;  // on rank 0
+  std::optional<Tuned> news_;       // to be sent to all ranks
   std::map<std::string, Clock::time_point> warned_;
   Clock::time_point last_{}, looked_for_stalls_{};
-  std::optional<Place> ends_;  // this rank asks for nothing more
+  std::optional<Place> ends_;  // set if this rank makes no more requests
   bool told_end_ = false;
 };
 

@@ -1,4 +1,4 @@
-// What Horovod's environment variables say, under their names and meanings.
+// Options of Horovod, by the names and meanings of its environment variables.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -22,10 +22,11 @@ struct Options {
   std::int64_t tuning_steps = 10;                       // HOROVOD_AUTOTUNE_STEPS_PER_SAMPLE
 };
 
-/// @param variable  gives a variable's text, or null, as getenv does  @throws UsageError for a value that is not accepted
+/// @param variable  returns a variable's text or null, as getenv
+/// @throws UsageError for a value that is not accepted
 Options options_from(const std::function<const char*(const char*)>& variable);
 Options options_from_environment();
-/// HOROVOD_ variables of the environment that nothing reads here.
+/// Returns the HOROVOD_ variables of the environment that have no effect here.
 std::vector<std::string> unread_variables();
 
 }  // namespace gemel::parallel::horovod

@@ -1,5 +1,5 @@
-// ResponseCache: requests that the ranks have agreed on before. Each has a bit, the same on every rank, so that a rank tells by bits alone which
-// of them it asks for again.
+// ResponseCache: requests that the ranks have agreed on before. Each has a bit, the same on every rank, so that a rank can repeat requests by sending bits
+// alone.
 #pragma once
 #include <cstddef>
 #include <list>
@@ -11,19 +11,19 @@
 
 namespace gemel::parallel::horovod {
 
-/// Ranks that insert, use and erase the same names in the same order have the same bits.
+/// A cache of least recently used requests. Ranks that insert, use and erase the same names in the same order have the same bits.
 class ResponseCache {
  public:
-  /// @param capacity  requests; 0: nothing is kept
+  /// @param capacity  largest number of requests; 0: none
   explicit ResponseCache(std::size_t capacity) : bits_(capacity) {}
 
   std::size_t capacity() const { return bits_.size(); }
-  enum class Found { no, same, other };  // of other form: the ranks have to agree anew
+  enum class Found { no, same, other };  // other: changed, so that the ranks must agree again
   Found find(const Request& request) const;
   std::size_t bit(const std::string& name) const { return entries_.at(name).bit; }
-  /// What a bit stands for: as this rank asked for it, or where it had joined as another did.
+  /// Returns the request of a bit, as this rank made it, or another rank if this one had joined.
   const Request& at_bit(std::size_t bit) const { return entries_.at(bits_[bit]).request; }
-  /// The ranks have carried it out: it is the last to make room.
+  /// Records that the ranks have carried out a request, which makes it the most recently used.
   void used(const Request& request);
   void erase(const std::string& name);
 

@@ -1,4 +1,4 @@
-// Timeline: when each tensor was negotiated, queued, packed and reduced, on every rank, as a Chrome trace (HOROVOD_TIMELINE).
+// Timeline: when each tensor was negotiated, queued, packed and reduced on every rank, as a Chrome trace (HOROVOD_TIMELINE).
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,22 +9,25 @@
 
 namespace gemel::parallel::horovod {
 
-/// Of one rank, in its communication thread.
+/// Records the phases of one rank, in its communication thread.
 class Timeline {
  public:
-  /// @param file  empty: nothing is kept
+  /// @param file  empty: nothing is recorded
   Timeline(std::string file, bool marks_cycles) : file_(std::move(file)), marks_cycles_(marks_cycles) {}
 
   bool keeps() const { return !file_.empty(); }
   void add(const std::string& tensor, std::string phase, std::int64_t begin_ns, std::int64_t end_ns);
   void mark_cycle();
-  /// Of all ranks, by rank 0's clock, into the file that rank 0 names. Collective.
-  /// @param lead_ns  that rank 0's clock is ahead of this one's  @throws DataError on rank 0 where it cannot be written
+  /// Writes the phases of all ranks, by rank 0's clock, to rank 0's file. Collective.
+  /// @param lead_ns  how far rank 0's clock is ahead of this one's
+  /// @throws DataError on rank 0 if the file cannot be written
   void write(Collectives& c, std::int64_t lead_ns);
-  /// Rank 0's part alone, where the others cannot be heard any more.  @throws DataError
+  /// Writes rank 0's phases alone, when other ranks can no longer be reached.
+  /// @throws DataError
   void write_alone();
 
-  /// A phase of several tensors for its lifetime. @param parts  each with a `request` that has a `name`
+  /// Records a phase of several tensors, as long as it lives.
+  /// @param parts  each with a `request` that has a `name`
   class Phases {
    public:
     template <class Parts>

@@ -1,4 +1,4 @@
-// The searches behind `partition`: over all cuts of a chain, that whose worst stage is best.
+// Searches for `partition`: find, over all cuts of a chain, the one whose worst stage is best.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -8,10 +8,10 @@
 
 namespace gemel::parallel {
 
-/// What units begin..end-1 cost as a piece.
+/// Costs of a piece that has the units begin..end-1.
 class PieceCosts {
  public:
-  /// @param problem  its lengths agree; it outlives this
+  /// @param problem  with lists of matching lengths; must outlive this object
   explicit PieceCosts(const PartitionProblem& problem);
 
   int units() const { return static_cast<int>(problem_.units.size()); }
@@ -20,38 +20,38 @@ class PieceCosts {
   double rate(int stage) const { return problem_.rates[static_cast<std::size_t>(stage)]; }
   std::int64_t limit(int stage) const { return problem_.memory_bytes[static_cast<std::size_t>(stage)]; }
 
-  /// Of the reference device.
+  /// Seconds of the units' computation on the reference device.
   double compute_s(int begin, int end) const { return compute_s_[static_cast<std::size_t>(end)] - compute_s_[static_cast<std::size_t>(begin)]; }
-  /// On the piece's stage, with its messages.
+  /// Seconds of a piece on its stage, with its messages.
   double seconds(int piece, int begin, int end) const;
-  /// A stage holds most at one of these moments; its bytes then are those of its pieces together.
+  /// Number of moments of a stage at which it may hold most memory. The stage's memory at a moment is the sum of its pieces'.
   int moments(int stage) const { return static_cast<int>(held_[static_cast<std::size_t>(stage)].size()); }
   std::int64_t bytes(int piece, int moment, int begin, int end) const;
-  /// Parameters and the activations of one micro-batch.
+  /// Bytes of the parameters and of the activations of one micro-batch.
   std::int64_t bytes_of_one(int begin, int end) const;
 
  private:
   const PartitionProblem& problem_;
-  std::vector<double> compute_s_;                    // [unit] of all before it
-  std::vector<std::int64_t> fixed_, activations_;    // [unit] bytes of all before it: held whatever the schedule, and a micro-batch
+  std::vector<double> compute_s_;                    // [unit] sum over all units before it
+  std::vector<std::int64_t> fixed_, activations_;    // [unit] bytes of all units before it: fixed, and for each micro-batch
   std::vector<std::vector<std::vector<int>>> held_;  // [stage][moment][virtual stage]
 };
 
-/// What is least of the worst stage.
+/// The quantity of the worst stage that is minimised.
 enum class Least {
-  time,    // seconds, of the cuts that fit
-  memory,  // bytes over the device's: a cut fits up to 1
+  time,    // seconds, over cuts that fit
+  memory,  // bytes over the device's bytes: a cut fits up to 1
 };
 
 struct FoundCut {
-  std::vector<int> first;  // [piece]
+  std::vector<int> first;  // [piece] its first unit
   double worst;
-  bool is_best;  // no other one's worst stage is better
+  bool is_best;  // proved optimal
 };
 
-/// @return nothing where no cut fits, or with more than one piece a stage none was found
+/// @return nothing if no cut fits, or with several pieces a stage if none was found
 std::optional<FoundCut> find_cut(const PieceCosts& costs, Least what);
-/// No cut's slowest stage takes less.
+/// Returns a lower bound of the slowest stage's time over all cuts.
 double seconds_at_least(const PieceCosts& costs);
 
 }  // namespace gemel::parallel

@@ -1,4 +1,4 @@
-// A proof that a schedule can be run, without devices, messages or time: the tests give it every shape.
+// Checks that a schedule can be run, without devices, messages or time.
 #pragma once
 #include <string>
 
@@ -6,16 +6,16 @@
 
 namespace gemel::parallel {
 
-/// Proves of any schedule that
-/// - each piece takes each micro-batch forward once and, in the order of micro-batches, backward once, and each stage's update comes last;
-/// - every boundary between two stages has one send and one receive of each micro-batch either way, in one order under each tag;
-/// - it runs to its end where a send does not wait for its receive.
-/// @throws InternalError  names the stage and the first action that is amiss, or those that wait for each other
+/// Verifies that
+/// - each piece runs each micro-batch forward once and backward once, backward in the order of micro-batches, and each stage's update comes last;
+/// - every boundary between two stages has one send and one receive of each micro-batch in each direction, in one order for each tag;
+/// - the schedule runs to its end if no send waits for its receive.
+/// @throws InternalError naming the stage and the first wrong action, or the actions that wait for each other
 void check(const Schedule& schedule);
 
-/// Which actions would wait for each other for ever where a send returned only when its receive has begun; "" where the schedule runs so too.
-/// Not with 1f1b of two stages and micro-batches or more: one stage sends an activation where the next one sends back a gradient.
-/// @param schedule  one that `check` has passed
+/// Returns the actions that would deadlock if each send waited for its receive to begin; "" if none would. 1f1b deadlocks with at least two stages and
+/// micro-batches: one stage sends an activation while the next one sends a gradient back.
+/// @param schedule  passes `check`
 std::string deadlock_without_buffers(const Schedule& schedule);
 
 }  // namespace gemel::parallel

@@ -1,4 +1,4 @@
-// How far each stage of a schedule has come, and what it waits for. What proves a schedule and what times it both run on it.
+// Progress: how far each stage of a schedule has come, and what it waits for. schedule_check.h and simulate.h are built on it.
 #pragma once
 #include <optional>
 #include <vector>
@@ -9,20 +9,20 @@ namespace gemel::parallel {
 
 class Progress {
  public:
-  /// @param schedule  each stage's actions lie on it; it outlives this
+  /// @param schedule  each stage's actions are those of its own pieces; must outlive this object
   explicit Progress(const Schedule& schedule);
 
-  /// What a stage does next; null at its end.
+  /// Next action of a stage; null at its end.
   const Action* next(int stage) const;
-  /// One of what must have run before the stage's next action and has not; nothing where that may run.
+  /// An action that must run before the stage's next one and has not run; nothing if there is none.
   std::optional<Action> waits_for(int stage) const;
-  /// The stage's next action has run.
+  /// Records that the stage's next action has run.
   void advance(int stage);
   bool finished() const;
 
-  /// Runs what can run, until nothing can.
+  /// Runs actions until none can run.
   /// @param waits  (stage) -> optional<Action>: what the stage's next action waits for
-  /// @param run    (stage, action): it runs now; all that it waits for has run
+  /// @param run    (stage, action): called when all that the action waits for has run
   template <class Waits, class Run>
   void run_all(Waits waits, Run run) {
     for (bool moved = true; moved;) {
@@ -40,7 +40,7 @@ class Progress {
   std::size_t index(const Action& action) const;
 
   const Schedule& schedule_;
-  std::vector<std::size_t> done_;  // [stage] actions
+  std::vector<std::size_t> done_;  // [stage] number of actions
   std::vector<bool> ran_;          // [index of an action]
 };
 

@@ -1,4 +1,4 @@
-// Clocks of several machines, brought to that of rank 0.
+// Converts clocks of several machines to that of rank 0.
 #pragma once
 #include <cstdint>
 
@@ -6,7 +6,7 @@
 
 namespace gemel::parallel {
 
-/// Nanoseconds that rank 0's steady clock is ahead of this rank's: 0 on its machine, elsewhere by messages to and fro. Collective.
+/// Returns the nanoseconds that rank 0's steady clock is ahead of this rank's: 0 on the same machine, else measured by round trips. Collective.
 std::int64_t clock_lead_ns(Communicator& c);
 
 }  // namespace gemel::parallel

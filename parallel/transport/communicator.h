@@ -1,4 +1,4 @@
-// Communicator: ranks that exchange messages. The collectives (parallel/collectives) are written on it, whatever carries the messages.
+// Communicator: the interface by which ranks exchange messages. Collectives (parallel/collectives) are built on it, whatever the transport.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace gemel::parallel {
 
-/// A run of elements in the host's memory.
+/// An array of elements in host memory.
 struct Elements {
   std::byte* first = nullptr;
   std::int64_t count = 0;
@@ -30,13 +30,13 @@ struct Elements {
 inline Elements elements_of(std::span<float> values) {
   return {reinterpret_cast<std::byte*>(values.data()), static_cast<std::int64_t>(values.size()), DType::float32};
 }
-/// The bytes of one value, for a message.
+/// Returns the bytes of one value, for a message.
 template <class T>
 std::span<std::byte> raw_bytes(T& value) {
   return std::as_writable_bytes(std::span(&value, 1));
 }
 
-/// A message on its way. Its memory is in use until it is done.
+/// A pending message. Its memory is in use until `wait` returns.
 class Transfer {
  public:
   class State {
@@ -47,7 +47,7 @@ class Transfer {
   };
   Transfer() = default;
   explicit Transfer(std::unique_ptr<State> state) : state_(std::move(state)) {}
-  /// Of an empty one: at once.
+  /// Waits for the message; returns at once if there is none.
   void wait() {
     if (state_) std::exchange(state_, nullptr)->wait();
   }
@@ -58,22 +58,21 @@ class Transfer {
 
 class SharedGroup;
 
-/// Which machine each rank runs on.
+/// The machine and the cores of each rank.
 struct Placement {
   std::vector<std::string> hosts;  // [rank]
-  std::vector<int> local_rank;     // [rank] its number among those of its machine, in the order of ranks
-  std::vector<int> cores;          // [rank] its share of those that it and others of its machine may use; 0: there are more ranks than cores
+  std::vector<int> local_rank;     // [rank] its number on its machine, in the order of ranks
+  std::vector<int> cores;          // [rank] share of its machine's cores that ranks may use; 0: more ranks than cores
 
-  /// @param allowed  [rank]
+  /// @param allowed  [rank] cores that it may use
   static Placement of(std::vector<std::string> hosts, std::span<const AllowedCores> allowed);
-  /// Of some ranks, whose shares stay.
+  /// Placement of some ranks, with unchanged shares.
   Placement part(std::span<const int> ranks) const;
   /// Ranks on the machine of `rank`, ascending.
   std::vector<int> beside(int rank) const;
 };
 
-/// One rank's end. All calls come from one thread, in the same order of collectives on every rank; messages between two ranks with one
-/// tag arrive in the order in which they were sent.
+/// One rank's end of the communication. All calls come from one thread. Messages of one tag between two ranks arrive in the order in which they were sent.
 class Communicator : protected Notes {
  public:
   ~Communicator() override = default;
@@ -87,41 +86,42 @@ class Communicator : protected Notes {
   int local_rank() const { return placement_.local_rank[static_cast<std::size_t>(rank_)]; }
   int local_size() const { return static_cast<int>(placement_.beside(rank_).size()); }
 
-  /// Begin a message. A receive's memory is as long as what is sent. Lengths may exceed 2^31 bytes.
+  /// Start a message. A receive has the length of its send. Lengths may exceed 2^31 bytes.
   /// @param tag  0..kTags-1
-  /// @throws CommError where the carrier refuses; so does the transfer's `wait` where a rank is lost or lengths differ
+  /// @throws CommError if the transport refuses; the transfer's `wait` throws it if a rank is lost or lengths differ
   virtual Transfer send(int to, std::span<const std::byte> bytes, int tag = 0) = 0;
   virtual Transfer receive(int from, std::span<std::byte> bytes, int tag = 0) = 0;
   static constexpr int kTags = 1 << 14;
 
-  /// What carries the messages: "mpi", "threads".
+  /// Name of the transport: "mpi", "threads".
   virtual std::string_view carrier() const = 0;
-  /// A communicator of some ranks, which keep this order and all call it at once. Its failures are this one's. This one must outlive it.
-  /// @param ranks  of this communicator; this rank is one of them
+  /// Makes a communicator of some ranks in this order; collective among them. It fails with this communicator, which must outlive it.
+  /// @param ranks  numbers in this communicator, with this rank
   virtual std::unique_ptr<Communicator> group(std::span<const int> ranks) = 0;
-  /// The ranks of this machine over memory that all of them see; null where there is one alone, or no such memory.
+  /// The ranks of this machine with their shared memory; null if there is one rank, or no shared memory.
   virtual SharedGroup* shared() { return nullptr; }
-  /// The carrier's own all-reduce. @return false where it has none
+  /// Runs the transport's own all-reduce.
+  /// @return false if it has none
   virtual bool carrier_all_reduce(const Elements&, Reduction) { return false; }
 
-  /// How long the ranks take part. What waits here looks at it, and ends with an error that names a rank that will not do its part.
+  /// Tracks which ranks still take part, so that waits for a rank that has ended or joined fail with an error that names it.
   Attendance& attendance() { return attendance_; }
-  /// What ends the waits of this rank, in its groups too.
+  /// Ends the waits of this rank, also in its groups.
   RankWaits& waits() { return *waits_; }
-  /// The orderly end: this rank takes part in nothing more, and waits for nobody. The destructor says so, too.
+  /// Tells the others that this rank takes part in nothing more. The destructor does so too.
   void goodbye() { attendance_.end(); }
 
-  /// How this rank waits, in shared memory too.
+  /// Sets how this rank waits, also in shared memory.
   virtual void wait_as(const WaitPolicy& policy) = 0;
-  /// Ends every wait of this rank, now and later, with a CommError of that text. From any thread.
+  /// Ends every present and future wait of this rank with a CommError of that text. From any thread.
   virtual void abort(const std::string& why) = 0;
 
  protected:
-  /// @param ranks  [rank] their numbers in the job
+  /// @param ranks  [rank] its number in the job
   Communicator(int rank, Placement placement, std::shared_ptr<RankWaits> waits, std::vector<int> ranks)
       : rank_(rank), placement_(std::move(placement)), waits_(waits), attendance_(*this, std::move(waits), rank, std::move(ranks)) {}
   const std::shared_ptr<RankWaits>& waits_of_rank() const { return waits_; }
-  /// [rank] of a group of some of this one's ranks.
+  /// Numbers in the job of some of this communicator's ranks.
   std::vector<int> numbers_of(std::span<const int> ranks) const { return attendance_.numbers_of(ranks); }
 
  private:

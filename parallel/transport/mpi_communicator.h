@@ -1,4 +1,4 @@
-// Ranks that are processes which mpirun, or srun with PMI, started. The one implementation that sees MPI.
+// The MPI transport: ranks are processes started by mpirun, or by srun with PMI. Only its source includes mpi.h.
 #pragma once
 #include <memory>
 #include <optional>
@@ -8,19 +8,19 @@
 
 namespace gemel::parallel {
 
-/// How this process was started, read from the environment: nothing is initialised.
+/// Rank and number of ranks of this process, from the environment. MPI is not initialised.
 struct MpiLaunch {
   int rank, size;
 };
-/// Nothing where neither mpirun nor a PMI started it; `sbatch` alone, which sets SLURM_PROCID, does not.
-/// @throws CommError where the variables hold anything but a rank and a number of ranks
+/// Returns nothing if neither mpirun nor PMI started the process; `sbatch` alone, which sets SLURM_PROCID, does not count.
+/// @throws CommError if the variables do not hold a rank and a number of ranks
 std::optional<MpiLaunch> mpi_launch();
 
-/// Names the MPI that is linked, and its version, in its own words. Nothing is initialised.
+/// Returns name and version of the MPI library, as it states them. MPI is not initialised.
 std::string mpi_library();
 
-/// Initialises MPI. The calling thread makes all calls from now on, and destroys what it gets, which ends MPI: once in a process.
-/// @throws CommError where MPI cannot be initialised
+/// Initialises MPI, once in a process. The calling thread must make all calls, and destroy the communicator, which finalises MPI.
+/// @throws CommError if MPI cannot be initialised
 std::unique_ptr<Communicator> mpi_communicator();
 
 }  // namespace gemel::parallel

@@ -1,5 +1,5 @@
-// SharedGroup: the ranks of one machine over memory that all of them see. Collectives inside a machine read and write each other's
-// memory where it lies; what lies elsewhere passes through a small stage of each rank.
+// SharedGroup: the ranks of one machine with memory that all of them see. Collectives access each other's data in place if it is in this memory; other data is
+// copied through a small stage of each rank.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -13,13 +13,13 @@
 
 namespace gemel::parallel {
 
-/// What a rank tells the others when it arrives at a barrier: where its data lie.
+/// Location of a rank's data, told to the others at a barrier.
 struct SharedPlace {
-  std::int64_t segment = -1;  // -1: in memory of its own
-  std::int64_t offset = 0;    // bytes from the segment's first
+  std::int64_t segment = -1;  // -1: not in shared memory
+  std::int64_t offset = 0;    // in bytes
 };
 
-/// A rank's line of the control page. The others read it, and wait for its count.
+/// A rank's cache line in the control memory. Other ranks read it and wait for its count.
 struct alignas(64) SharedLine {
   SharedCount arrived;
   std::array<SharedPlace, 2> places;  // of the last two barriers: one may be read while the next is written
@@ -31,35 +31,36 @@ class SharedGroup {
   SharedGroup(const SharedGroup&) = delete;
   SharedGroup& operator=(const SharedGroup&) = delete;
 
-  /// Among the ranks of the machine.
+  /// Rank and number of ranks on the machine.
   int rank() const { return rank_; }
   int size() const { return size_; }
 
-  /// Memory of `bytes` for each rank, which the others see; collective. Pages are reserved, so that it cannot fail later. What all ranks have
-  /// released is freed at the next call.
-  /// @return this rank's; empty on all where one of them has not so much
+  /// Allocates `bytes` of shared memory for each rank; collective. Pages are reserved, so that later access cannot fail. Memory that all ranks have released is
+  /// freed at the next call.
+  /// @return this rank's memory; empty on all ranks if one of them cannot allocate
   virtual HostBytes allocate(std::int64_t bytes) = 0;
 
-  /// Waits until all have arrived. What each wrote before it is seen by all behind it.
-  /// @param data  memory that the others are to find by `of`; may be null
+  /// Waits until all ranks have arrived. What a rank wrote before is visible to all after.
+  /// @param data  memory that the others find by `of`; may be null
   void barrier(const std::byte* data = nullptr);
-  /// What that rank named at the last barrier; null where the others cannot see it.
+  /// Returns the data that a rank named at the last barrier; null if it is not in shared memory.
   std::byte* of(int rank) const;
 
-  /// A rank's stage: two halves of `kStageBytes`, so that one can be filled while the other is read.
+  /// Halves of a rank's stage, `kStageBytes` each: one can be filled while the other is read.
   static constexpr std::int64_t kStageBytes = std::int64_t{1} << 18;
   std::span<std::byte> stage(int rank, std::uint32_t half) const;
-  /// Which half comes next: alternates.
+  /// Returns the half to use next, alternating.
   std::uint32_t next_half() { return half_++ & 1; }
 
-  /// How its barriers wait.
+  /// Wait policy of barriers.
   WaitPolicy& policy() { return policy_; }
 
  protected:
   SharedGroup(int rank, int size, const WaitCheck& check) : rank_(rank), size_(size), check_(check) {}
-  /// Bytes of what `use` is given: the lines, and behind them the stages.
+  /// Bytes of the control memory: the lines, then the stages.
   static std::int64_t control_bytes(int size);
-  /// @param control  zeros at first, seen by all
+  /// Sets the control memory.
+  /// @param control  zeros at first, seen by all ranks
   void use(std::byte* control);
   virtual SharedPlace place_of(const std::byte* data) const = 0;
   virtual std::byte* address_of(int rank, const SharedPlace& place) const = 0;

@@ -1,4 +1,4 @@
-// How a rank waits: it spins for some microseconds where nothing else wants the core, then sleeps.
+// Waits of a rank: it spins for some microseconds if nothing else needs the core, then sleeps.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace gemel::parallel {
 
-/// What ends the waits of a rank whose job is given up: never the first error of a job.
+/// Thrown by the waits of a rank whose job is aborted. It is never the first error of a job.
 class AbortedError : public CommError {
  public:
   using CommError::CommError;
 };
 
-/// Looked at as long as a rank waits.
+/// A condition that is checked while a rank waits.
 class WaitCheck {
  public:
   virtual ~WaitCheck() = default;
-  /// @throws CommError where what is waited for will not come
+  /// @throws CommError if what is waited for will not come
   virtual void check() const = 0;
 };
 
-/// Ends the waits of a rank. Shared by whatever waits for it.
+/// Aborts the waits of a rank.
 class AbortFlag : public WaitCheck {
  public:
-  /// The first text stands.
+  /// Aborts with a text; later texts are ignored.
   void raise(const std::string& why);
   bool raised() const { return raised_.load(std::memory_order_acquire); }
   /// @throws AbortedError if raised
@@ -40,20 +40,21 @@ class AbortFlag : public WaitCheck {
 };
 
 struct WaitPolicy {
-  /// 0 where other work wants the core: a device that computes on it, or more ranks than cores.
+  /// 0 if other work needs the core: a device that computes on it, or more ranks than cores.
   std::int64_t spin_ns = 20'000;
 };
 
-/// Polls until `done` says so: spins, yields for ten times as long, then sleeps ever longer, at most half a millisecond at a time.
+/// Waits until `done` returns true: spins, yields for ten times as long, then sleeps for growing times of at most half a millisecond.
 /// @throws what `check` throws
 void poll_until(const std::function<bool()>& done, const WaitPolicy& policy, const WaitCheck& check);
 
-/// A count in memory that processes may share, which others wait for. It only grows, and wraps around.
+/// A count to wait for, in memory that may be shared between processes. It only increases, and wraps around.
 class SharedCount {
  public:
   void set(std::uint32_t value);
   std::uint32_t get() const { return count_.load(std::memory_order_acquire); }
-  /// Sleeps until the count has reached `value`. @throws what `check` throws
+  /// Sleeps until the count has reached `value`.
+  /// @throws what `check` throws
   void wait_for(std::uint32_t value, const WaitPolicy& policy, const WaitCheck& check);
 
  private:

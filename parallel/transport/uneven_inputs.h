@@ -1,5 +1,5 @@
-// Attendance: how long each rank takes part in what the ranks of a communicator do together. One that ends, and one that has joined as it ran out of
-// data, tells the others after how many collectives: what it has done is there for those that are slower, and nobody waits for what it will never do.
+// Attendance: supports ranks with uneven inputs. A rank that ends, or joins because it has run out of data, tells the others after how many collectives. They
+// can still receive what it has sent, and do not wait for what it will never do.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -22,7 +22,7 @@ namespace gemel::parallel {
 
 class Attendance;
 
-/// A collective, so far as a rank must know it that takes part without data.
+/// Description of a collective, for a rank that takes part without data.
 struct Call {
   enum class Kind : std::uint8_t { all_reduce, broadcast, reduce, all_gather, reduce_scatter, all_to_all, barrier, memory };
   Kind kind = Kind::barrier;
@@ -30,25 +30,25 @@ struct Call {
   Reduction reduction = Reduction::sum;
   Algorithm algorithm = Algorithm::tree;
   int root = 0;
-  std::int64_t count = 0;  // elements, or bytes that are broadcast
+  std::int64_t count = 0;  // elements; bytes for broadcast
 };
 /// "all-reduce", "broadcast", ...
 const char* to_string(Call::Kind kind);
 
-/// What a rank tells another one beside all messages.
+/// A notice from one rank to another, outside of messages.
 struct Note {
   enum class Kind : std::uint8_t { ended, joined, call };
   Kind kind = Kind::ended;
-  std::int64_t round = 0;               // after how many it ended or joined; the number of the call
-  std::int64_t step = 0;                // that it was at; 0: none
-  std::int64_t sent = 0, received = 0;  // messages to the one that is told, and those from it that were asked for
+  std::int64_t round = 0;               // number of collectives before it ended or joined; the number of the call
+  std::int64_t step = 0;                // step that the rank was at; 0: none
+  std::int64_t sent = 0, received = 0;  // messages to the receiver, and receives from it that were started
   Call call{};
-  // Of a rank that ends because another one has: which, and what that one said.
+  // If a rank ends because another one has: that rank, and its round and step.
   int because_of = -1;
   std::int64_t round_of_cause = 0, step_of_cause = 0;
 };
 
-/// What carries notes: at once, without a wait; those from one rank to another in their order.
+/// Carries notes without waiting; notes from one rank to another stay in order.
 class Notes {
  public:
   virtual ~Notes() = default;
@@ -60,15 +60,15 @@ class Notes {
   virtual std::optional<Heard> hear() = 0;
 };
 
-/// What ends the waits of one rank, in all its communicators: an abort, and the end of a rank that it waits for.
+/// Ends the waits of one rank in all its communicators: on an abort, or when a rank that it waits for has ended.
 class RankWaits : public WaitCheck {
  public:
-  /// @param hosts  [rank] of the whole job
+  /// @param hosts  [rank] of the job
   RankWaits(const AbortFlag& abort, std::vector<std::string> hosts) : abort_(abort), hosts_(std::move(hosts)) {}
   void check() const override;
   bool aborted() const { return abort_.raised(); }
 
-  /// For errors: what is communicated, "the gradient of fc.weight"; and the step that it is of.
+  /// Sets callbacks for error messages: what is being communicated ("the gradient of fc.weight"), and the step.
   void tell_doing(std::function<std::string()> doing) { doing_ = std::move(doing); }
   void at_step(std::int64_t step) { step_ = step; }
 
@@ -76,30 +76,30 @@ class RankWaits : public WaitCheck {
   friend class Attendance;
   const AbortFlag& abort_;
   std::vector<std::string> hosts_;
-  std::vector<Attendance*> of_;  // its communicators, the job's first
+  std::vector<Attendance*> of_;  // communicators of the rank, that of the job first
   std::function<std::string()> doing_;
   std::int64_t step_ = 0;
 };
 
-/// The text of an error: where a rank that ended was, and where the one is that waits for it.
+/// Progress of a rank, for error messages.
 struct Place {
-  std::int64_t step = 0, count = 0;  // of steps, counted from 1, or 0; else of what is counted instead
+  std::int64_t step = 0, count = 0;  // step from 1, or 0; then count is used: of collectives or requests
 };
-/// `rank 2 of 3 on HOST has ended (after step 41); this rank is at step 42`
-/// @param counted  "collective", "request"
+/// Returns `rank 2 of 3 on HOST has ended (after step 41); this rank is at step 42`.
+/// @param counted  unit of Place::count: "collective", "request"
 std::string has_ended(int rank, const std::vector<std::string>& hosts, const Place& ended, const Place& here, const char* counted);
 inline constexpr const char* kAcceptedOfUneven = "; accepted: join() for uneven loops";
 
-/// Of one rank in one communicator; in the thread that uses it.
+/// Attendance of one rank in one communicator, used in the communicator's thread.
 class Attendance {
  public:
-  /// @param ranks  [rank] their numbers in the job
+  /// @param ranks  [rank] its number in the job
   Attendance(Notes& notes, std::shared_ptr<RankWaits> waits, int rank, std::vector<int> ranks);
   ~Attendance();
   Attendance(const Attendance&) = delete;
   Attendance& operator=(const Attendance&) = delete;
 
-  /// A collective under way, in which all ranks take part, in the same order. Those that it consists of do not count.
+  /// A collective in which all ranks take part, in the same order. Collectives within it are not counted.
   class Round {
    public:
     Round(Attendance& attendance, const Call& call);
@@ -112,10 +112,10 @@ class Attendance {
     bool outermost_;
     int exceptions_;
   };
-  /// Ranks that gave data in the last round, once it is done: a mean is over them.
+  /// Number of ranks that gave data in the last collective, which a mean divides by.
   int givers() const;
 
-  /// A message between two ranks, by its number among those of its way.
+  /// A message between two ranks, with its number among those in the same direction.
   struct Message {
     int peer;
     bool sent;
@@ -134,28 +134,30 @@ class Attendance {
     Attendance& attendance_;
   };
 
-  /// This rank takes part in nothing more. Where its job is given up nobody is told.
+  /// Tells the others that this rank takes part in nothing more; tells nobody if the job was aborted.
   void end();
-  /// Whether all others have ended.
+  /// True if all other ranks have ended.
   bool all_ended();
 
-  /// This rank has run out of data: `next_call` says what it takes part in without, until all ranks have joined.
+  /// Records that this rank has run out of data. Until all ranks have joined, `next_call` returns the collectives in which it must take part.
   void join();
-  /// Waits. Nothing: all have joined. @throws CommError where a rank ended without having joined
+  /// Waits for the next collective; nothing if all ranks have joined.
+  /// @throws CommError if a rank ended without having joined
   std::optional<Call> next_call();
-  /// All have joined, and begin anew. Before any gives data again they meet. @return the rank that joined last, of several the one with the largest number
+  /// Starts anew after all ranks have joined. They must meet before any gives data again.
+  /// @return the rank that joined last; of several the largest
   int all_joined();
 
-  /// Of some ranks in the job.
+  /// Numbers in the job of some ranks.
   std::vector<int> numbers_of(std::span<const int> ranks) const;
-  /// @throws CommError where what this rank does now waits for one that will not do its part
+  /// @throws CommError if this rank waits for a rank that will not do its part
   void look();
 
  private:
   struct Peer {
     std::optional<Note> ended, joined;
-    std::int64_t told = 0;                 // the last call that it was told of
-    std::int64_t sends = 0, receives = 0;  // to it and from it, so far
+    std::int64_t told = 0;                 // the last call that it was told
+    std::int64_t sends = 0, receives = 0;  // messages to it and from it so far
   };
   struct Described {
     Call call;
@@ -175,15 +177,15 @@ class Attendance {
   std::shared_ptr<RankWaits> waits_;
   int rank_;
   std::vector<int> ranks_;
-  std::vector<Peer> peers_;  // [rank]; this one's own: whether it has joined
-  std::int64_t round_ = 0;   // rounds begun
-  int depth_ = 0;            // of rounds under way
-  bool broken_ = false;      // an error left the last round
-  int because_of_ = -1;      // the rank that `look` refused to wait for
-  bool joining_ = false;     // waits in next_call
+  std::vector<Peer> peers_;  // [rank]; this rank's own entry says if it has joined
+  std::int64_t round_ = 0;   // collectives begun
+  int depth_ = 0;            // nesting of collectives in progress
+  bool broken_ = false;      // an error ended the last collective
+  int because_of_ = -1;      // the rank that `look` reported
+  bool joining_ = false;     // waiting in next_call
   bool has_ended_ = false;
   std::optional<Message> awaited_;
-  std::deque<std::pair<std::int64_t, Call>> calls_;  // that some rank may not have begun: no later one has shown that it has
+  std::deque<std::pair<std::int64_t, Call>> calls_;  // calls that some rank may not have begun, as far as is known
   std::map<std::int64_t, Described> described_;      // by others, while this rank has joined
 };
 

@@ -1,4 +1,4 @@
-// Where rank 0 is reached by the watches of the others.
+// Network addresses at which the other ranks reach rank 0's failure detector.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,21 +13,22 @@ struct WatchEndpoint {
   std::string text() const;  // 192.0.2.1:4000, [2001:db8::1]:4000
 };
 
-/// Addresses of several hosts may be the same, those of containers for one: what answers with the token is rank 0 of this job.
+/// Announcement of rank 0 to the other ranks. Several hosts may have the same address, such as containers; the rank 0 of this job is the one that answers with
+/// the token.
 struct WatchAnnouncement {
   std::string token;
   std::vector<WatchEndpoint> endpoints;
 
   std::string text() const;
-  /// @throws CommError for what is none
+  /// @throws CommError for text that is not an announcement
   static WatchAnnouncement parse(const std::string& text);
 };
 
 std::string random_token();
 
-/// Addresses of this host, the loopback's last; without those that hold inside one link only.
-/// @param interface  empty: of all
-/// @throws UsageError where there is no such interface or it has no address: names those there are
+/// Returns the addresses of this host, the loopback's last; without link-local addresses.
+/// @param interface  name of a network interface; empty: all
+/// @throws UsageError if there is no such interface or it has no address; lists the interfaces
 std::vector<std::string> addresses_of(const std::string& interface);
 
 }  // namespace gemel::parallel

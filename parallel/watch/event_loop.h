@@ -1,4 +1,4 @@
-// Connections, messages and timers of one thread.
+// WatchLoop: runs connections, messages and timers in one thread.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -15,39 +15,39 @@ using WatchClock = std::chrono::steady_clock;
 
 class WatchLoop {
  public:
-  using Peer = std::int64_t;  // a connection; no number comes twice
+  using Peer = std::int64_t;  // a connection; numbers are not used again
 
-  /// All in the thread of `run`.
+  /// Callbacks, called in the thread of `run`.
   class Events {
    public:
     virtual ~Events() = default;
-    /// What `connect` began is there.
+    /// A connection begun by `connect` is open.
     virtual void opened(Peer peer) = 0;
     virtual void message(Peer peer, const WatchMessage& message) = 0;
-    /// By the other side, or it sent what is no message, or `connect` failed. Not after `close`.
+    /// The other side closed the connection or sent an invalid message, or `connect` failed. Not called after `close`.
     virtual void closed(Peer peer, const std::string& why) = 0;
   };
 
   WatchLoop();
   ~WatchLoop();
 
-  /// @param address  empty: all addresses of this host
-  /// @return the port  @throws CommError
+  /// @param address  address to listen at; empty: all addresses of this host
+  /// @return the port  @throws CommError if it cannot listen
   std::uint16_t listen(const std::string& address);
 
-  /// Returns after `stop`, which any thread may call.
+  /// Runs the loop until `stop`, which any thread may call.
   void run(Events& events);
   void stop();
-  /// Runs it in the thread of `run`. From any thread.
+  /// Runs `work` in the thread of `run`. From any thread.
   void post(std::function<void()> work);
 
-  // The rest is called in the thread of `run`.
-  /// Who connected and is not trusted is dropped, without `closed`.
+  // The following are called in the thread of `run`.
+  /// Stops listening, and drops connections that are not trusted, without `closed`.
   void stop_listening();
   Peer connect(const WatchEndpoint& endpoint);
-  /// Its messages may have full length from now on.
+  /// Allows messages of full length from this connection.
   void trust(Peer peer);
-  /// Does not wait. What cannot be sent is forgotten: the connection's end follows. A beat is left out while others wait.
+  /// Sends without waiting. A message that cannot be sent is dropped, and the connection will close. A beat is left out if other messages are waiting.
   void send(Peer peer, const WatchMessage& message);
   void close(Peer peer);
   void after(WatchClock::duration time, std::function<void()> work);

@@ -1,5 +1,5 @@
-// The ranks of a job watch each other over sockets of their own: a rank whose process died, that fell silent or that failed is named on every
-// other one. All are connected to rank 0, which tells the others.
+// FailureWatch: detects ranks of a job that died, fell silent or failed, and reports them by name on every other rank. It uses sockets of its own: all ranks
+// are connected to rank 0, which tells the others.
 #pragma once
 #include <functional>
 #include <memory>
@@ -9,66 +9,65 @@
 
 namespace gemel::parallel {
 
-/// The same on every rank.
+/// Options, the same on every rank.
 struct WatchOptions {
-  double heartbeat_s = 8;       // a rank silent for so long is lost; 0: silence is never a failure
-  double stall_warning_s = 60;  // a rank that lives but makes no progress for so long is warned of; 0: never
-  double connect_s = 10;        // all ranks are there by then
-  std::string interface = {};   // the network interface of rank 0 that the others use; empty: all are tried
+  double heartbeat_s = 8;       // a rank that is silent for longer is lost; 0: silence is no failure
+  double stall_warning_s = 60;  // a warning names a rank that lives but makes no progress for longer; 0: never
+  double connect_s = 10;        // time in which all ranks must connect
+  std::string interface = {};   // network interface of rank 0 to connect to; empty: all are tried
 };
 
-/// Why the job is over.
+/// The reason why the job ends.
 struct Loss {
   int rank = 0;
   std::string host;
   std::string why;         // "was lost: its connection closed", "has been silent for 8 s", or the error of a rank that reported one
-  std::vector<int> ranks;  // all that reported this error, ascending; empty: the rank was lost
+  std::vector<int> ranks;  // all ranks that reported this error, ascending; empty: the rank was lost
 };
 
-/// `rank 2 of 4 on node-b was lost: its connection closed; rank 0 waited for step 12, gradient of conv1.weight`; of errors:
-/// `rank 2 of 4 on node-b: ERROR`, `ranks 1, 2 of 4: ERROR`, and ERROR alone where all ranks reported it.
-/// @param survivor  the rank that says so
-/// @param waiting   what it waited for; may be empty
+/// Describes a loss: `rank 2 of 4 on node-b was lost: its connection closed; rank 0 waited for step 12, gradient of conv1.weight`. For errors: `rank 2 of 4 on
+/// node-b: ERROR`, `ranks 1, 2 of 4: ERROR`, or ERROR alone if all ranks reported it.
+/// @param survivor  the rank that reports the loss
+/// @param waiting   what that rank waited for; may be empty
 std::string describe(const Loss& loss, int ranks, int survivor, const std::string& waiting);
 
-/// One rank's end, with a thread of its own.
+/// One rank's failure detector, with a thread of its own.
 class FailureWatch {
  public:
-  /// Called in the watch thread; they return soon (or end the process), throw nothing and do not destroy the watch.
+  /// Called in the detector's thread. They must return soon or end the process, must not throw, and must not destroy the detector.
   struct Callbacks {
-    std::function<void(const Loss&)> on_loss = {};            // once, on every rank but those that reported the loss themselves
+    std::function<void(const Loss&)> on_loss = {};            // once, on every rank except those that reported the error themselves
     std::function<void(const std::string&)> on_warning = {};  // on rank 0
-    std::function<std::string()> detail = {};                 // of what this rank waits for; may be empty: "the gradient of fc.weight"
+    std::function<std::string()> detail = {};                 // detail of what this rank waits for, such as "the gradient of fc.weight"; may be empty
   };
 
-  /// Rank 0 begins to listen. Nothing is watched before `connect`.
+  /// Starts listening on rank 0. Ranks are watched only after `connect`.
   /// @param hosts  [rank]
-  /// @throws UsageError where rank 0 has no such interface: names those there are  @throws CommError where it cannot listen
+  /// @throws UsageError if rank 0 has no such interface, lists the interfaces  @throws CommError if it cannot listen
   FailureWatch(int rank, std::vector<std::string> hosts, WatchOptions options, Callbacks callbacks);
   /// Ends at once. Without `goodbye` the others take this rank for lost.
   ~FailureWatch();
   FailureWatch(const FailureWatch&) = delete;
   FailureWatch& operator=(const FailureWatch&) = delete;
 
-  /// Of rank 0: what the other ranks connect to, one line: a token of the job, addresses, ports. Empty on the others.
+  /// Returns what the other ranks need to connect to rank 0, in one line: the job's token, addresses, ports. Empty on other ranks.
   std::string address() const;
-  /// Returns on rank 0 when all are there, on another when it is. A loss before that is thrown here, and `on_loss` is not called.
-  /// @param announced  rank 0's `address`
-  /// @throws CommError naming ranks, hosts and addresses where they do not meet within `connect_s`
+  /// Connects; returns on rank 0 when all ranks are connected, on another rank when it is. A loss before that is thrown here instead of calling `on_loss`.
+  /// @param announced  `address` of rank 0
+  /// @throws CommError naming ranks, hosts and addresses if they do not connect within `connect_s`
   void connect(const std::string& announced);
 
-  /// This rank moved on. Cheap, from any thread.
+  /// Reports that this rank made progress. Cheap, from any thread.
   void progress();
-  /// What this rank waits for from now on: "step 12, gradient of layer4.1.conv2.weight". From any thread.
+  /// Sets what this rank waits for from now on: "step 12, gradient of layer4.1.conv2.weight". From any thread.
   void waiting_for(std::string what);
   std::string waiting_for() const;
 
-  /// This rank failed and is about to end: the others are told, and equal errors of several ranks become one loss. Returns once they know,
-  /// 0.3 s later at most.
-  /// @return the loss that ends the job, which may be another rank's; none where rank 0 did not answer
+  /// Reports that this rank failed and is about to end. Equal errors of several ranks become one loss. Returns once the others know, after 0.3 s at most.
+  /// @return the loss that ends the job, which may be another rank's; none if rank 0 did not answer
   std::optional<Loss> report(const std::string& error);
-  /// The orderly end: this rank's connection may close now. Returns when rank 0 knows; on rank 0 when all have said so. 2 s later at most:
-  /// the others then know that rank 0 has gone, and are no longer watched. No callback is called after it returned.
+  /// Ends in order, so that this rank's connection may close. Returns when rank 0 knows, and on rank 0 when all ranks have called it; after 2 s at most, in
+  /// which case the others know that rank 0 has gone and are no longer watched. No callback is called after it has returned.
   void goodbye();
 
  private:

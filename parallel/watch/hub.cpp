@@ -1,4 +1,4 @@
-// The watch of rank 0: a connection to each of the others, who hear from it what became of the rest.
+// WatchHub: the failure detector of rank 0, connected to each of the other ranks, which it tells what happens to the rest.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// The two sides of a watch, rank 0's and that of the other ranks, and what they share. For failure_detector.cpp.
+// The two sides of a failure detector, on rank 0 (hub) and on the other ranks (member), and what they share. Private to failure_detector.cpp.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -19,19 +19,19 @@ namespace gemel::parallel {
 
 inline WatchClock::duration watch_seconds(double seconds) { return std::chrono::duration_cast<WatchClock::duration>(std::chrono::duration<double>(seconds)); }
 
-/// Equal errors of several ranks are gathered for so long.
+/// Time in which equal errors of several ranks are gathered.
 constexpr double kGatherSeconds = 0.2;
-/// Rank 0 waits for so long until the others have heard: it may end right after, and its last words with it.
+/// Time that rank 0 waits for the others to hear of a loss, as it may end right after.
 constexpr double kHeardSeconds = 0.1;
 
-/// How far the watch has come; its thread writes, others wait.
+/// State of a failure detector, written by its thread; other threads wait for changes.
 class WatchStanding {
  public:
   struct Values {
     bool connected = false;
-    std::string failure;       // to connect
-    std::optional<Loss> loss;  // declared
-    bool told = false;         // its callback has returned
+    std::string failure;       // why the ranks did not connect
+    std::optional<Loss> loss;  // the loss that ends the job
+    bool told = false;         // the callback of the loss has returned
     bool parted = false;
   };
   template <class Change>
@@ -59,7 +59,7 @@ class WatchStanding {
   Values values_;
 };
 
-/// What the threads of a rank share.
+/// State that the threads of a rank share.
 struct WatchRank {
   int rank;
   std::vector<std::string> hosts;  // [rank]
@@ -79,7 +79,7 @@ struct WatchRank {
   }
 };
 
-/// In the watch thread, but for the constructor, `address` and `prepare`.
+/// One side of a failure detector. It runs in the detector's thread, except for the constructor, `address` and `prepare`.
 class WatchSide : public WatchLoop::Events {
  public:
   using Peer = WatchLoop::Peer;
@@ -88,12 +88,12 @@ class WatchSide : public WatchLoop::Events {
   WatchSide(WatchRank& here, WatchLoop& loop);
 
   virtual std::string address() const { return ""; }
-  /// @throws CommError for what is no announcement
+  /// @throws CommError for text that is not an announcement
   virtual void prepare(const std::string& announced) = 0;
   void start();
-  /// This rank failed.
+  /// Reports that this rank failed.
   virtual void fail(const std::string& error) = 0;
-  /// This rank ends in order. `parted` follows.
+  /// Ends this rank in order; `parted` is called when that is done.
   virtual void part() = 0;
 
  protected:
@@ -104,14 +104,14 @@ class WatchSide : public WatchLoop::Events {
   virtual void begin() = 0;
   virtual void beat(const WatchMessage& message) = 0;
   virtual void check(Time now) = 0;
-  /// This process was stopped meanwhile: what was due is due anew.
+  /// Restarts all time limits after this process was suspended.
   virtual void restart(Time now) = 0;
 
   double beat_s() const { return beat_s_; }
   bool silent(Time heard, Time now) const { return here_.options.heartbeat_s > 0 && now - heard > watch_seconds(here_.options.heartbeat_s); }
   Loss silence_of(int rank) const;
   Loss end_of(int rank) const;
-  /// To this rank's own threads.
+  /// Tells this rank's own threads of a loss.
   void tell(const Loss& loss);
   void parted();
 

@@ -1,4 +1,4 @@
-// The watch of a rank other than 0: one connection, to rank 0.
+// WatchMember: the failure detector of a rank other than 0, connected to rank 0.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// What the watches of two ranks say to each other: a length of four bytes, then a message of at most 64 KB.
+// Messages between the failure detectors of two ranks: four bytes with the length, then at most 64 KB.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ struct WatchMessage {
     hello,    // to rank 0: rank, the job's token as text
     welcome,  // from rank 0: the token
     join,     // to rank 0: of several connections this one is used
-    beat,     // progress, what is waited for as text
+    beat,     // progress, and what the rank waits for as text
     report,   // to rank 0: an error as text
     loss,     // from rank 0: rank, why as text, ranks
     heard,    // to rank 0: the loss or the goodbye has arrived
@@ -28,15 +28,16 @@ struct WatchMessage {
 };
 
 constexpr std::size_t kWatchLengthBytes = 4;
-constexpr std::size_t kWatchMessageBytes = 1 << 16;  // at most
-constexpr std::size_t kWatchTextBytes = 1 << 14;     // longer texts are cut
-constexpr std::size_t kWatchStrangerBytes = 1 << 8;  // at most, before a connection is known: a token fits
+constexpr std::size_t kWatchMessageBytes = 1 << 16;  // largest message
+constexpr std::size_t kWatchTextBytes = 1 << 14;     // longer texts are truncated
+constexpr std::size_t kWatchStrangerBytes = 1 << 8;  // largest message from an unknown connection; a token fits
 
-/// With its length in front.
+/// Encodes a message with its length in front.
 std::string watch_frame(const WatchMessage& message);
 std::size_t watch_message_length(std::string_view four_bytes);
+/// Decodes a message.
 /// @param bytes  without the length
-/// @return none for what is no message
+/// @return nothing for an invalid message
 std::optional<WatchMessage> parse_watch_message(std::string_view bytes);
 
 }  // namespace gemel::parallel

@@ -1,4 +1,4 @@
-// Descriptors of open files.
+// RAII owner of a POSIX file descriptor, and functions that open files.
 #pragma once
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 
 namespace gemel {
 
-/// A descriptor that closes itself.
+/// Owns a file descriptor and closes it.
 class Descriptor {
  public:
   explicit Descriptor(int value) : value_(value) {}
@@ -21,17 +21,19 @@ class Descriptor {
     return *this;
   }
   int get() const { return value_; }
-  /// Some file systems report a failed write only here. Returns 0 or the error number.
+  /// Closes the file; some file systems report a failed write only here. @return 0 or the error number
   int close() { return ::close(std::exchange(value_, -1)) == 0 ? 0 : errno; }
 
  private:
   int value_;
 };
 
-/// @throws DataError `OP: cannot WHAT PATH: ` and the system's words
+/// @throws DataError always: `OP: cannot WHAT PATH: ` and the system's message
 [[noreturn]] void fail_on(const char* op, const char* what, const std::filesystem::path& path, int error_number);
 
-/// Opens a regular file and nothing else; a pipe is not waited for. @param flags  open's  @throws DataError `OP: cannot open PATH: ...`
+/// Opens a regular file. Does not block on a pipe.
+/// @param flags  of open(2)
+/// @throws DataError `OP: cannot open PATH: ...` if the file cannot be opened or is not a regular file
 Descriptor open_regular(const char* op, const std::filesystem::path& path, int flags);
 
 }  // namespace gemel

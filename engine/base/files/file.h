@@ -1,4 +1,4 @@
-// Files: read whole, and written so that never half a file is left behind. None is mapped: one that shrinks would end the process.
+// Reading and atomic writing of whole files. No file is memory-mapped: a mapped file that shrinks kills the process.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,31 +12,30 @@
 
 namespace gemel {
 
-/// The system's words for an error number: "No space left on device".
+/// The system's message for an error number: "No space left on device".
 std::string system_message(int error_number);
 
-/// Whether anything is at the path, and whether that is a folder; of a link, what it leads to.
-/// @throws DataError `read: cannot examine PATH: ...` where the system does not say: a name too long, a closed folder
+/// True if the path exists; true if it is a folder. Both follow symbolic links.
+/// @throws DataError `read: cannot examine PATH: ...` if the system cannot tell: a name too long, a folder without permission
 bool is_there(const std::filesystem::path& path);
 bool is_folder(const std::filesystem::path& path);
 
-/// A regular file's content, up to its end at the time: less than its size at first where it shrinks meanwhile.
-/// @throws DataError `read: cannot open PATH: ...` where it is missing, unreadable or no regular file
+/// Reads a regular file. A file that shrinks meanwhile is read to its new end.
+/// @throws DataError `read: cannot open PATH: ...` if the file is missing, unreadable or not a regular file
 std::vector<std::byte> read_whole(const std::filesystem::path& path);
-/// Bytes as text.
 inline std::string_view as_text(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
-/// An open file that checks every write.
+/// Writes to an open file and checks every write.
 class FileWriter {
  public:
-  /// @param shown  the path that errors name: the file wanted, which may not be the temporary one that is open
+  /// @param shown  path that errors name: the final file, where a temporary one is open
   FileWriter(int descriptor, std::filesystem::path shown) : descriptor_(descriptor), shown_(std::move(shown)) {}
 
-  /// Appends the bytes; each call is at least one system call, so give pieces of some size.
+  /// Appends the bytes. Each call makes at least one system call.
   /// @throws DataError `write: cannot write PATH: No space left on device`
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  /// Bytes written up to now.
+  /// Bytes written so far.
   std::int64_t written() const { return written_; }
 
  private:
@@ -45,15 +44,14 @@ class FileWriter {
   std::int64_t written_ = 0;
 };
 
-/// Writes a file so that the path holds either what it held before or all of the new content: into a temporary file in
-/// the same folder, flushed to the disk, then renamed. A symbolic link is followed; what is no regular file (a pipe, a
-/// device) is refused, and not waited for. Where `fill` throws, the temporary file is removed and the exception goes on. What a
-/// killed writer left in the folder is removed by the next one.
+/// Writes a file so that the path holds either its previous content or all of the new one: writes a temporary file in the same folder, flushes
+/// it to the disk and renames it. Follows symbolic links and refuses what is not a regular file. If `fill` throws, removes the temporary file
+/// and rethrows. Removes temporary files that killed writers left in the folder. Writes /dev/stdout, /dev/stderr and /dev/fd/N directly.
 /// @throws DataError naming the path and the reason
 void write_file_atomically(const std::filesystem::path& path, const std::function<void(FileWriter&)>& fill);
 
-/// Finds early, before hours of work, that a file could not be written at its end. Nothing is left behind.
-/// @throws DataError as write_file_atomically does where the folder is missing or closed
+/// Checks, before hours of work, that a file can be written. Leaves nothing behind.
+/// @throws DataError as write_file_atomically, if the folder is missing or not writable or the path cannot be replaced
 void check_can_write(const std::filesystem::path& path);
 
 }  // namespace gemel

@@ -1,4 +1,4 @@
-// Folders that one run at a time writes into.
+// FolderLock: makes sure that only one run at a time writes into a folder.
 #pragma once
 #include <chrono>
 #include <condition_variable>
@@ -11,21 +11,21 @@
 
 namespace gemel {
 
-/// A run's claim on a folder: a file in it that names host, process and the process's start, and whose time is renewed while this lives. Its run is
-/// over, and the next one takes the folder, where the process is gone from this machine, or the file was not renewed for a minute: by the file
-/// system's own clock, as those of two hosts differ. (A process of another container is known by its renewals alone, also on this machine.)
-/// Where the file system has no locks, or the file cannot be written, the folder is everybody's.
+/// A run's lock on a folder: a file that names host, process and start of the process, and that is renewed while this object lives. A lock is
+/// stale, and the next run takes the folder, if its process on this machine has ended or the file was not renewed for a minute. Ages are measured
+/// by the file system's clock, since clocks of hosts differ. A process in another container is judged by renewals alone.
+/// Does not lock if the file system has no locks or the file cannot be written.
 class FolderLock {
  public:
-  /// @param op  what the folder is for, which begins the message: each has a lock of its own
+  /// @param op  purpose of the folder; begins the message, and each purpose has its own lock
   /// @throws DataError `OP: FOLDER is in use by another run, process 12 on HOST; accepted: a folder of its own`
   FolderLock(const std::filesystem::path& folder, std::string_view op);
-  /// Removes the file.
+  /// Removes the lock file.
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
-  /// Throws as the constructor does, and takes nothing.
+  /// Checks that the folder is free without locking it. @throws DataError as the constructor
   static void require_free(const std::filesystem::path& folder, std::string_view op);
   static std::filesystem::path file_in(const std::filesystem::path& folder, std::string_view op);
 
@@ -36,7 +36,7 @@ class FolderLock {
   std::filesystem::path file_;
   mutable std::mutex mutex_;
   mutable std::condition_variable_any stopped_;
-  std::jthread renewing_;  // ends before the others do
+  std::jthread renewing_;  // last member: destroyed before the others
 };
 
 }  // namespace gemel

@@ -1,4 +1,4 @@
-// Pointers that git-lfs leaves where a large file was not fetched.
+// Detection of the pointer files that git-lfs leaves in place of large files that were not fetched.
 #pragma once
 #include <cstddef>
 #include <filesystem>
@@ -10,13 +10,12 @@
 
 namespace gemel {
 
-/// Why a file of this beginning is not what it is called, with what is accepted; empty where it is no pointer.
+/// Message that says that the file is a git-lfs pointer, and how to fetch it; empty if it is not one. @param begin  first bytes of the file
 std::string git_lfs_pointer(std::string_view begin);
 
-/// The same of a file.
 std::string git_lfs_pointer(const SteadyFile& file);
 
-/// The content of a file that a user names. @throws DataError as read_whole, and for a pointer
+/// Reads a file that a user names. @throws DataError as read_whole, and if the file is a git-lfs pointer
 std::vector<std::byte> read_fetched(const std::filesystem::path& path);
 
 }  // namespace gemel

@@ -1,4 +1,4 @@
-// Programs: captured, checked, listed.
+// capture, verify and the listing of programs.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The graph interpreter: appends an instruction for each application. A capture is one that lives for a call; a graph that
-// is built bit by bit keeps one and puts it in force again and again.
+// GraphTrace: appends an instruction to a program for each application of an operator. `capture` uses one during a call; a graph that is built step
+// by step keeps one and puts it in force repeatedly.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -18,21 +18,22 @@ namespace gemel {
 
 class GraphTrace : public Trace {
  public:
-  /// @param name  what errors call the graph
+  /// @param name  name of the graph in errors
   GraphTrace(Session& session, Outside outside, std::string name = "graph");
   ~GraphTrace() override;
 
-  /// A further input of the program. In a body (Outside::passed) it wants a gradient where its type allows. One with a name is a placeholder,
-  /// which nothing may write.
+  /// Adds an input to the program. In a body (Outside::passed) a floating-point input is a leaf. A named input is a placeholder, which no
+  /// instruction may write.
   Value input(const Spec& spec, std::string name = "");
   void run(const OpDef& op, const Attributes& attributes, Values& inputs, Values& outputs) override;
   bool differentiates_by_replay() const override { return outside_ != Outside::bound; }
-  /// How the program refers to a value; one from outside becomes known by it.
-  /// @param who  for the message  @throws UsageError a value of another graph
+  /// Use of a value in the program. Adds a value from outside to the program.
+  /// @param who  begins the message
+  /// @throws UsageError for a value of another graph or a row gradient
   Program::Use use(const Value& value, const std::string& who);
-  /// Names a value's slot, for listings and files.
+  /// Names the slot of a value, for listings and files.
   void name_slot(const Value& value, const std::string& name);
-  /// Whether the program makes or knows the value.
+  /// True if the storage of the value has a slot in the program.
   bool knows(const Value& value) const { return slot_of_.count(value.storage()) != 0; }
   std::size_t instructions() const override { return program_.code.size(); }
   void assume(std::function<bool()> still_holds) override;
@@ -40,9 +41,9 @@ class GraphTrace : public Trace {
 
   const Program& program() const { return program_; }
   const std::string& name() const { return *name_; }
-  /// Where draws take their state from while the graph is in force.
+  /// Random state of draws while the graph is in force.
   Random& random() { return random_; }
-  /// All that was recorded, to go back to where what follows is refused.
+  /// State of the recording, to restore after a failure.
   struct Mark {
     Program program;
     std::map<std::shared_ptr<Storage>, int> slot_of;
@@ -50,13 +51,13 @@ class GraphTrace : public Trace {
     Random random;
   };
   Mark mark() { return {program_, slot_of_, writes_, random()}; }
-  /// Only where values are bound, not passed.
+  /// Restores a state. Not for bodies (Outside::passed).
   void back_to(Mark mark);
-  /// The program with these outputs, moved out.
+  /// Ends the recording. @return the program, with these outputs
   Program finish(const Values& outputs);
 
-  /// Puts the trace in force; not while it is. Versions and the random state are the graph's own:
-  /// outside of it nothing was written and nothing drawn. Where the graph goes first, it is in force no longer.
+  /// Scope in which the trace is in force; scopes of one trace must not nest. Versions and random state are those of the graph, so the session's stay
+  /// unchanged. Ends early if the graph is destroyed.
   class InForce {
    public:
     explicit InForce(GraphTrace& graph);
@@ -73,10 +74,10 @@ class GraphTrace : public Trace {
   };
   bool in_force() const { return in_force_ != nullptr; }
 
-  /// The instructions that changed, in memory from outside, what the gradient of these outputs reads as it was before: without those that
-  /// all must run after now.
+  /// Instructions that overwrote external memory which the gradient of `outputs` with respect to `inputs` reads. Leaves out instructions that
+  /// everything recorded now runs after anyway.
   std::vector<int> changes_since(const Values& outputs, const Values& inputs);
-  /// While it lives, what is recorded reads memory as it was before these instructions changed it, and runs before them.
+  /// Scope in which recorded instructions run before the given ones, and read memory as it was before these changed it.
   class AsBefore {
    public:
     AsBefore(GraphTrace& graph, std::vector<int> changes);
@@ -93,7 +94,7 @@ class GraphTrace : public Trace {
   };
 
  protected:
-  /// Writes are counted as the program makes them: neither its runs nor what others write in between make a history stale.
+  /// Counts the writes that the program records. Runs of the program and writes by others do not make its histories stale.
   Writes& writes(const std::shared_ptr<Storage>& storage) override;
 
  private:
@@ -106,19 +107,19 @@ class GraphTrace : public Trace {
   void check_writes(const OpDef& op, const Program::Instruction& step, const Values& in) const;
   bool has_history(const Value& v) const;
 
-  /// A tensor and a history: storage, offset, spec, node and which of its outputs. One storage may hold many of each.
+  /// Identity of a value from outside: storage, offset, shape, element type, node and output of the node.
   using Foreign = std::tuple<std::shared_ptr<Storage>, std::int64_t, std::vector<std::int64_t>, DType, const Node*, int>;
   Session& session_;
   Outside outside_;
   std::shared_ptr<const std::string> name_;
   Program program_;
-  std::map<std::shared_ptr<Storage>, int> slot_of_;  // holds the storage, so its address stays its own
-  std::map<Foreign, int> foreign_;                   // slots of values from outside that are passed
+  std::map<std::shared_ptr<Storage>, int> slot_of_;  // keeps the storages alive, so that their addresses are not reused
+  std::map<Foreign, int> foreign_;                   // slots of values from outside that are passed as inputs
   std::uint64_t first_node_;
-  std::map<std::shared_ptr<Storage>, Writes> writes_;  // of memory from outside, where this program may write it
-  Trace& enclosing_;                                   // in force when a body was begun
+  std::map<std::shared_ptr<Storage>, Writes> writes_;  // writes to external memory, if the program may write it
+  Trace& enclosing_;                                   // trace in force when the recording began
   std::set<const Node*> arguments_;
-  std::set<std::uint64_t> leaves_;  // nodes of leaves from outside that it reads
+  std::set<std::uint64_t> leaves_;  // numbers of leaves from outside that the program reads
   InForce* in_force_ = nullptr;
   Random random_;
 };

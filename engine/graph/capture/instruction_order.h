@@ -1,5 +1,5 @@
-// The order of instructions that were added late and must run early: gradients that are asked for after an update was added, and read
-// what the update changes. `after` names them on the update: an instruction that follows it in the program, but runs before it.
+// Order of instructions that were added late but must run early, such as gradients that were requested after an update was added and that read what
+// the update changes. The `after` list of the update then names instructions that follow it in the program.
 #pragma once
 #include <vector>
 
@@ -7,12 +7,12 @@
 
 namespace gemel {
 
-/// [instruction] those before it in the program that it must run before, by whose `after` it is named.
+/// For each instruction: earlier instructions of the program that must run after it, because their `after` names it.
 std::vector<std::vector<int>> overtaken(const Program& program);
 
-/// The program in an order in which it can run: as it is, but that what must run after a later instruction waits for it, and with it all
-/// that depends on it. `after` then names earlier instructions only.
-/// @throws UsageError where an instruction must run both before an update and after it
+/// Reorders a program so that it can run: moves an instruction that must run after a later one behind it, with all that depends on it. All other
+/// instructions keep their order. Afterwards `after` names earlier instructions only.
+/// @throws UsageError if an instruction must run both before and after an update
 Program in_order(Program program);
 
 }  // namespace gemel

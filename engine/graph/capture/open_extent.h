@@ -1,4 +1,4 @@
-// The open extent: left open while a graph is built (kOpenExtent stands for it), and given when it runs.
+// The open extent: an extent that is unknown while a graph is built (kOpenExtent stands for it) and known when the graph is fed.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -7,17 +7,19 @@
 
 namespace gemel {
 
+/// True if an extent of the spec depends on the open extent.
 bool is_open(const Spec& spec);
-/// Whether an input or an instruction depends on the open extent.
+/// True if an input or an instruction depends on the open extent.
 bool is_open(const Program& program);
 
-/// The extent that makes `open` the spec that is given; nothing where none does.
+/// The value of the open extent for which `open` equals `given`; empty if there is none.
 std::optional<std::int64_t> extent_between(const Spec& open, const Spec& given);
 
+/// Replaces the open extent in a spec.
 Spec with_extent(Spec spec, std::int64_t extent);
-/// The program as it is built where the extent is known: what is a multiple of the open extent in shapes, offsets and attributes, or its
-/// inverse in an attribute (a mean's gradient), follows it. The result is verified.
-/// @throws UsageError for what depends on the extent in another way
+/// Replaces the open extent in a program: its multiples in shapes, offsets and attributes, and its inverse in attributes (gradient of a mean).
+/// Verifies the result.
+/// @throws UsageError if the program depends on the extent in another way
 Program with_extent(const Program& program, std::int64_t extent);
 
 }  // namespace gemel

@@ -1,4 +1,4 @@
-// A program applied again, under the trace in force.
+// replay: applies a program under the trace in force.
 #include <algorithm>
 #include <memory>
 #include <utility>

@@ -1,4 +1,4 @@
-// Cuts between modules: where they are, and the names by which a user asks for them.
+// Cut points between modules, and cuts by names of modules.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

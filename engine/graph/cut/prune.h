@@ -1,4 +1,4 @@
-// Pruning: the part of a program that some of its values and instructions need.
+// prune: extracts the part of a program that computes some of its values and instructions.
 #pragma once
 #include <cstddef>
 #include <vector>
@@ -7,24 +7,23 @@
 
 namespace gemel {
 
-/// What is asked of a program.
+/// Part of a program to extract.
 struct Wanted {
-  std::vector<Program::Use> values;      // become the outputs
-  std::vector<int> instructions;         // to be run for what they do
-  std::vector<Program::Use> given = {};  // not computed: further inputs, after the program's own
-  std::vector<int> without = {};         // instructions that are not run, whatever needs them
+  std::vector<Program::Use> values;      // outputs of the part
+  std::vector<int> instructions;         // to run for their side effects
+  std::vector<Program::Use> given = {};  // not computed: inputs of the part, after those of the program
+  std::vector<int> without = {};         // instructions to leave out, even if they are needed
 };
 
 struct Pruned {
-  Program program;                  // slots and instructions renumbered
-  std::vector<std::size_t> inputs;  // which inputs of the whole program these are
+  Program program;                  // with slots and instructions renumbered
+  std::vector<std::size_t> inputs;  // index of each input in the whole program
 };
 
-/// Keeps what the wanted values and instructions are computed from, and what `after` says must run before; a later instruction that `after`
-/// names is not needed for it, and stays later in the program: see in_order. A write to a variable (external memory) runs only if it is
-/// asked for, or comes before something asked for by `after`; a write to a value that the program makes, also in external memory, belongs
-/// to that value, unless it is filled anew before it is read.
-/// @throws UsageError where what is given is a part of another value, or changed in place after it is computed
+/// Extracts the instructions that compute the wanted values and instructions, and the earlier ones that `after` names. Keeps the order of the program;
+/// see in_order for later instructions that `after` names. Keeps a write to a variable (external memory) only if it is wanted or named by `after`. Keeps
+/// a write to a value that the program makes, also one in external memory, with that value, unless the value is filled again before it is read.
+/// @throws UsageError if a given value is a part of another one, or is changed in place after it is computed
 Pruned prune(const Program& program, Wanted wanted);
 
 }  // namespace gemel

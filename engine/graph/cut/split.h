@@ -1,5 +1,5 @@
-// Splitting: a captured program cut into pieces that are applied one after the other, each on a device of its own if wanted, and
-// differentiated one by one. Together they compute the bits of the whole, forwards and backwards.
+// split: cuts a captured program into pieces that run one after the other, possibly on different devices, and are differentiated one by one.
+// Together they compute the same bits as the whole program, forward and backward.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,70 +11,73 @@
 
 namespace gemel {
 
-/// What is made or changed before instruction `cut` and used from there on, or is an output of the program: in the order in which it is
-/// made, each value whole and once. What skips a piece passes through it. `tracked`: it wants a gradient, as a history leads from
-/// there to an output; the others are to be given without one.
+/// Values that cross a cut: made or changed before instruction `cut`, and used from there on or an output of the program. Each value is whole and
+/// occurs once, in the order in which values are made. A value that a piece does not use passes through it. `tracked` values want a gradient,
+/// because an output depends on them by a history; the others must be given without history.
 std::vector<Program::Use> crossing(const Program& program, std::size_t cut);
 
-/// A run of instructions as a program of its own, with memory bound as in the whole.
+/// A range of instructions as a program of its own, with the same bound memory as the whole program.
 struct Section {
-  Program program;               // inputs: `own`, then what arrives
-  std::vector<std::size_t> own;  // inputs of the whole that it uses, by index
+  Program program;               // inputs: `own`, then the values that arrive
+  std::vector<std::size_t> own;  // indices of the inputs of the whole program that it uses
 };
-/// @param arrives  what crosses before `first`  @param values  become the outputs
-/// @throws UsageError a value that arrives and is changed in place
+/// Extracts instructions [first, last).
+/// @param arrives  values that cross the cut before `first`
+/// @param values   outputs of the section
+/// @throws UsageError if a value that arrives is changed in place
 Section section(const Program& whole, std::size_t first, std::size_t last, const std::vector<Program::Use>& arrives, const std::vector<Program::Use>& values);
 
-/// A section that is applied again (`run`) and differentiated: memory that the whole has bound is an input too.
+/// A section that `run` applies and that can be differentiated. Memory that is bound to the whole program is an input of the piece.
 struct Piece {
-  /// Inputs: `own`, then `arrives`, then what was bound (Program::captured, parameters with their histories).
-  /// Outputs: `leaves`; of the last piece the whole program's outputs.
+  /// Inputs: `own`, then `arrives`, then memory that was bound (Program::captured; parameters as leaves).
+  /// Outputs: `leaves`; for the last piece the outputs of the whole program.
   Program program;
-  std::vector<std::size_t> own;               // inputs of the whole that it uses, by index: the batch, the random state
-  std::vector<Program::Use> arrives, leaves;  // see crossing; slots are the whole program's
+  std::vector<std::size_t> own;               // indices of the inputs of the whole program that it uses: the batch, the random state
+  std::vector<Program::Use> arrives, leaves;  // values that cross its two cuts; slots of the whole program
 
-  /// What it uses of the parameters that were named, and what it changes in place of memory that was bound (running statistics).
+  /// Parameters that the piece uses, and bound memory that it changes in place (running statistics).
   Values parameters() const;
   Values state() const;
-  /// Whether it changes one of `own` in place. @param input  of the whole program, by index
+  /// True if the piece changes an input in place. @param input  index in the whole program
   bool changes(std::size_t input) const;
 };
 
 /// Cuts a program that was captured with Outside::bound_for_replay; another one may lack histories.
-/// @param cuts        instruction cuts[k] begins piece k + 1; none: one piece
-/// @param parameters  leaves to which gradients flow where their memory is bound; what else is bound is used without a history
-/// @return pieces that hold no longer than `still_holds` says of their programs: parameters stay frozen or not, modules in their modes
-/// @throws UsageError cuts out of range or order; a value that crosses a cut and is changed in place behind it
+/// @param cuts        instruction cuts[k] begins piece k + 1; empty: one piece
+/// @param parameters  leaves to which gradients flow; other bound memory is used without a history
+/// @return pieces, valid while `still_holds` is true of their programs: parameters stay frozen or unfrozen, and modules keep their modes
+/// @throws UsageError for cuts out of range or order, or a value that crosses a cut and is changed in place behind it
 std::vector<Piece> split(const Program& program, const std::vector<std::size_t>& cuts, const Values& parameters);
 
-/// A piece with some of the whole program's inputs given for good: the parameters and statistics of a model that was captured as names,
-/// in the session that runs the piece.
-/// @param values  by index of the whole program's inputs; those that the piece does not use are left out
-/// @throws ShapeError a value of another spec
+/// Binds values to some inputs of a piece: the parameters and statistics, in the session that runs the piece, of a model that was captured
+/// symbolically.
+/// @param values  by index of the inputs of the whole program; those that the piece does not use are ignored
+/// @throws ShapeError if a value has another spec than its input
 Piece with_bound(Piece piece, const std::map<std::size_t, Value>& values);
 
-/// What a piece's forward pass keeps for its backward pass: all that this reads, or the inputs alone, from which it computes the piece
-/// again (engine/gradients/recompute.h) and which must stay as they are until then; so must the piece.
+/// Values that the forward pass of a piece keeps for its backward pass. `all`: everything that the backward pass reads. `inputs`: the inputs only; the
+/// backward pass computes the piece again (engine/gradients/recompute.h). Inputs and piece must stay unchanged until then.
 enum class Kept { all, inputs };
 
-/// Applies a piece. Values given away are let go after their last use. Histories begin at inputs that are leaves.
-/// @param inputs  its own, then what arrives
+/// Applies a piece. Histories begin at inputs that are leaves. Releases inputs that were moved in after their last use.
+/// @param inputs  its own inputs, then the values that arrive
+/// @throws UsageError for another number of inputs
 Values run(Session& session, const Piece& piece, Values inputs, Kept kept = Kept::all);
 
-/// Where a program may be cut: before the first instruction of a module.
+/// A possible cut of a program: before the first instruction of a module.
 struct CutPoint {
-  std::size_t index;   // of that instruction
-  std::string module;  // its path
-  Specs specs;         // of what crosses
-  std::int64_t bytes;  // of it, one way; gradients go the other
+  std::size_t index;   // index of that instruction
+  std::string module;  // path of the module
+  Specs specs;         // specs of the values that cross
+  std::int64_t bytes;  // size of these values, without their gradients
 };
 
-/// A point for each module in the top two levels of names that others run before: of several that begin together, the outermost.
+/// Cut points before the modules of the top two levels, except the first. Of modules that begin at one instruction, only the outermost.
 std::vector<CutPoint> cut_points(const Program& program);
 
-/// Cuts before modules, at any depth.
-/// @param modules  paths of the first module of each piece but the first
-/// @throws UsageError an unknown path, paths out of order, an empty piece
+/// Indices of the cuts before the given modules, of any depth.
+/// @param modules  path of the first module of each piece but the first
+/// @throws UsageError for an unknown path, paths out of order, or an empty piece
 std::vector<std::size_t> cuts_before(const Program& program, const std::vector<std::string>& modules);
 
 }  // namespace gemel

@@ -1,4 +1,4 @@
-// Arena: the memory in which the plans of one session run, one plan at a time.
+// Arena: the memory in which the memory plans of a session run, one at a time.
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -13,12 +13,12 @@ class Interpreter;
 
 class Arena {
  public:
-  /// Makes slab i at least `bytes[i]` long, for every i. A slab that must grow is another one afterwards: plans that were
-  /// placed before look at `generation` and place themselves again.
-  /// @throws DeviceError where the memory is not there
+  /// Makes slab i at least `bytes[i]` bytes large, for every i. Replaces a slab that must grow: executors compare `generation` and then place their
+  /// slots again.
+  /// @throws MemoryError if memory does not suffice
   void require(Interpreter& interpreter, std::span<const std::int64_t> bytes);
   const Memory& slab(int i) const { return *slabs_[static_cast<std::size_t>(i)]; }
-  /// Changes whenever a slab does.
+  /// Changes when a slab is replaced.
   std::uint64_t generation() const { return generation_; }
   std::int64_t bytes() const;
 

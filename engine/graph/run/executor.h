@@ -1,4 +1,4 @@
-// Executor: runs a program, again and again, in memory that was planned once.
+// Executor: runs a program repeatedly in memory that is planned once.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -15,18 +15,18 @@ namespace gemel {
 
 class Executor {
  public:
-  /// Plans memory, chooses every instruction's kernel. The session must outlive it.
-  /// @param own  an arena for this plan alone: of a program that runs while another does (a loop's body). Null: the session's
+  /// Plans the memory and prepares the launch of each instruction. The session must outlive the executor.
+  /// @param own  arena for this program alone, if it runs while another program does (body of a loop); null: the session's arena
   Executor(Session& session, std::shared_ptr<const Program> program, std::unique_ptr<Arena> own = nullptr);
   ~Executor();
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// Runs with these inputs; results are in memory of their own.
-  /// @throws ShapeError inputs that differ from the program's in number or spec
-  /// @throws UsageError an input from a graph that is being captured
+  /// Runs the program. @return results in new memory
+  /// @throws ShapeError if the inputs differ from those of the program in number or spec
+  /// @throws UsageError for an input of a graph that is being captured
   Values run(const Values& inputs);
-  /// The same, results copied into memory that is there.
+  /// Runs the program and copies the results to `outputs`.
   void run(std::span<const Value> inputs, std::span<const Value> outputs);
 
   const Program& program() const { return *program_; }
@@ -51,15 +51,15 @@ class Executor {
   MemoryPlan plan_;
   std::unique_ptr<Arena> own_;
   Arena& arena_;
-  std::uint64_t generation_ = 0;                    // of the arena when the slots were placed in it
-  std::vector<std::shared_ptr<Storage>> storages_;  // [slot]: arena and external; null for inputs and outputs
-  std::vector<std::vector<Patch>> patches_;         // [slot]: where a value given at run time goes
+  std::uint64_t generation_ = 0;                    // generation of the arena when the slots were placed
+  std::vector<std::shared_ptr<Storage>> storages_;  // [slot] in the arena or external; null for inputs and outputs
+  std::vector<std::vector<Patch>> patches_;         // [slot] operands to set to a value that is given at run time
   std::vector<Bound> bound_;                        // [instruction]
-  std::vector<Program::Use> results_;               // slots that get memory of their own at each run, by their first use
-  std::vector<Value> made_;                         // [slot]: inputs and results of the run under way
+  std::vector<Program::Use> results_;               // first use of each slot that gets new memory at each run
+  std::vector<Value> made_;                         // [slot] inputs and results of the current run
 };
 
-/// Executors by program. It does not keep the programs: an executor goes once its program has gone.
+/// Executors by program. Does not keep programs alive: an executor is removed after its program is destroyed.
 class ExecutorCache {
  public:
   Executor& find(Session& session, const std::shared_ptr<const Program>& program);

@@ -1,6 +1,6 @@
-// Private to attention: what its records share. The formulas are in opencl/kernels/attention.clh and attention_tiles_backward.cl.
-// Legend: N samples, T queries, S keys, H heads; E the numbers of a query and a key, V those of a value. Tensors are [N, T, H, *], whole matrices
-// of scores [N, H, T, S].
+// Shared by the records of attention. The formulas are in opencl/kernels/attention.clh and attention_tiles_backward.cl.
+// Legend: N samples, T queries, S keys, H heads; E elements of a query and of a key, V elements of a value. Tensors are [N, T, H, *], full score matrices [N,
+// H, T, S].
 #pragma once
 #include <span>
 #include <vector>
@@ -14,14 +14,14 @@ struct AttentionSizes {
   std::int64_t samples, queries, keys, heads, head, value;  // N, T, S, H, E, V
   Shape statistic() const { return {samples, queries, heads}; }
   Shape scores() const { return {samples, heads, queries, keys}; }
-  /// Of query and key that see each other, over all samples and heads.
+  /// Number of pairs of a query and a key that it sees, over all samples and heads.
   std::int64_t pairs(bool causal) const;
-  /// How many keys query i sees.
+  /// Number of keys that query i sees.
   std::int64_t seen_by(std::int64_t i, bool causal) const;
 };
 AttentionSizes attention_sizes(const Shape& query, const Shape& value);
 
-/// Where the inputs that both records have begin: query, key, value, bias; and the state, if any.
+/// Positions of the inputs that the forward and the backward record share: query, followed by key, value and bias; and the random state.
 struct AttentionInputsAt {
   int query, state;
 };
@@ -31,10 +31,10 @@ inline AttentionSizes attention_sizes(const Problem& p, AttentionInputsAt in) {
   return attention_sizes(p.inputs[static_cast<std::size_t>(in.query)].shape, p.inputs[static_cast<std::size_t>(in.query) + 2].shape);
 }
 
-/// @throws ShapeError for inputs that are not of one attention
+/// @throws ShapeError if the inputs do not fit together
 void check_attention(const char* op, const Specs& inputs, AttentionInputsAt in, const Attributes& attributes);
 
-/// Attributes of both records.
+/// Attributes of the forward and the backward record.
 std::vector<AttributeDef> attention_attributes();
 
 // ---- reference.cpp
@@ -47,7 +47,7 @@ std::vector<Variant> attention_variants();
 std::vector<Variant> attention_backward_variants();
 std::vector<Variant> attention_dropout_variants();
 
-// ---- gradient.cpp: gradients in public operators; they store whole matrices of scores
+// ---- gradient.cpp: gradients in public operators, which store full score matrices
 Values attention_gradient(const Backward& b);
 Values attention_backward_gradient(const Backward& b);
 

@@ -1,5 +1,5 @@
-// Attention's gradients in public operators: the backward record computes what training needs; what goes beyond it (a gradient for the bias, and
-// second derivatives) is written with whole matrices [N, H, T, S]. Legend: engine/ops/attention/attention_ops.h.
+// Attention's gradients in public operators. The backward record computes what training needs; a gradient for the bias and second derivatives are computed with
+// full matrices [N, H, T, S]. Legend: engine/ops/attention/attention_ops.h.
 #include <cmath>
 #include <numeric>
 

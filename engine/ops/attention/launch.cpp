@@ -1,4 +1,4 @@
-// How attention runs: kernels for CPUs, whose blocks lie in a work-item's own memory, and kernels for devices whose lanes are work-items.
+// Variants of attention: kernels for CPUs, with blocks in a work-item's private memory, and kernels for devices whose lanes are work-items.
 // Legend: engine/ops/attention/attention_ops.h.
 #include <fmt/format.h>
 

@@ -1,6 +1,5 @@
-// Control flow that a graph can hold: a choice and a loop whose bodies are captured. They differentiate, as often as wanted.
-// Bodies are pure: they write nothing from outside. What they use from outside they may use freely, gradients flow to it.
-// A draw in a loop's body takes another random state at every trip.
+// Control flow that graphs can capture: a branch and a loop. Both can be differentiated any number of times. The bodies are captured. They must not write
+// values from outside, but may read them, and gradients flow to those. Draws in a loop's body have another random state in every trip.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -11,16 +10,16 @@
 
 namespace gemel::inline ops {
 
-/// One of two branches, both captured, one run. The host waits for the predicate.
+/// Captures both branches and runs one of them. The host waits for the predicate.
 /// @param predicate  bool []
-/// @return what the branch returns; both return equal specs, one value at least
-/// @throws ShapeError another predicate, or branches that differ  @throws UsageError a branch that writes values from outside
+/// @return the values of the branch; both branches return the same specs, one value at least
+/// @throws ShapeError for a predicate that is not bool [], or branches that differ  @throws UsageError for a branch that writes values from outside
 Values cond(Value predicate, const std::function<Values()>& then, const std::function<Values()>& otherwise);
 
-/// carried = body(carried) while condition(carried), `max_trips` times at most. The host waits once a trip.
-/// @param condition  gives one bool []  @param body  gives values of the specs it is given
-/// @return carried after the last trip. Its gradient runs the loop again and keeps what is carried, max_trips rows of it.
-/// @throws ShapeError another condition, or a body that changes specs  @throws UsageError as cond
+/// Repeats carried = body(carried) while condition(carried), at most `max_trips` times. The host waits once a trip.
+/// @param condition  returns a bool []  @param body  returns values of the specs that it takes
+/// @return carried after the last trip. Its gradient runs the loop again and keeps the carried values of all trips, max_trips rows of each.
+/// @throws ShapeError for a condition that is not bool [], or a body that changes specs  @throws UsageError as cond
 Values while_loop(const std::function<Value(const Values&)>& condition, const std::function<Values(const Values&)>& body, Values carried,
                   std::int64_t max_trips);
 

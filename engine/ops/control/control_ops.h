@@ -1,4 +1,4 @@
-// What the records of control flow share: captured parts, and loops over them.
+// Shared by the records of control flow: captured bodies, and loops over them.
 #pragma once
 #include <functional>
 #include <memory>
@@ -25,53 +25,56 @@ std::vector<T> join(std::vector<T> a, const std::vector<T>& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
-/// An attribute that counts inputs. @throws ShapeError below 0 or above `most`
+/// Returns an attribute that is a number of inputs.
+/// @throws ShapeError if it is below 0 or above `most`
 std::size_t counted(const char* op, const Attributes& a, const char* name, std::size_t most);
-/// Of records that run programs: what runs is counted where it runs.
+/// Cost of a record that runs programs: none, for their operators are counted when they run.
 Cost no_cost(const Problem&);
 
-/// Zeros where `values` is empty, of the specs of `like`.
+/// Replaces empty values by zeros of the specs of `like`.
 Values or_zeros(Session& session, Values values, const Specs& like);
 
-/// A captured program, and what it gets after its own arguments.
+/// A captured program, and the operands that follow its own arguments.
 struct Part {
   Shared program;
   Values operands;
 };
-/// `f` is given its arguments and its operands; what it uses from outside beyond these follows them.
+/// Captures f(arguments, operands). Values that it uses from outside are appended to the operands.
 Part capture_part(Session& session, Specs arguments, const Values& operands, const Body& f);
 
-/// Gradients of a program at `inputs` for those `wanted` (by index), zeros where none flows. Recorded, so that a body that
-/// does this differentiates again.
+/// Returns the gradients of a program at `inputs` for the inputs `wanted`, zeros where none flows. They are recorded, so that a body that calls this can be
+/// differentiated again.
 Values pull_back(Session& session, const Program& program, const Values& inputs, const Values& output_gradients, const std::vector<std::size_t>& wanted);
 
-/// @throws ShapeError where a program's inputs are not these
+/// @throws ShapeError if the program's inputs do not have the specs `given`
 void check_takes(const char* op, const char* part, const Program& program, const Specs& given);
 
-/// Whether a loop's trips count up, or down to 0.
+/// Direction of a loop's trip number: up from 0, or down to 0.
 enum class Direction { up, down };
 
-/// body(trip, carried, a row of each of `rows`, captured) -> carried, then what is stacked, a row a trip.
+/// A loop of body(trip, carried, one row of each of `rows`, captured) -> carried, followed by the values to stack, one row a trip.
 struct Loop {
   Shared body;
-  Value count;  // int64 []: how many trips, `rows_kept` at most
+  Value count;  // int64 [], number of trips, at most `rows_kept`
   Values carried, rows, captured;
   std::int64_t rows_kept = 0;
   Direction direction = Direction::up;
 };
-/// @return carried after the last trip, then the stacks [rows_kept, ...]; zeros in rows without a trip
+/// Runs a loop.
+/// @return carried after the last trip, then the stacks [rows_kept, ...], with zeros in rows without a trip
 Values scan(const Loop& loop);
 
 struct LoopGradients {
-  Values carried, rows, captured;  // empty where not wanted
+  Values carried, rows, captured;  // empty if not wanted
 };
 struct LoopWants {
   std::vector<bool> rows, captured;
 };
+/// Returns the gradients of a loop's inputs.
 /// @param carried, stacks  gradients of the results, empty where none arrived
 LoopGradients gradients_of(const Loop& loop, const Values& carried, const Values& stacks, const LoopWants& wants);
 
-/// A new int64 [] with this number, computed at once.
+/// Returns a new int64 [] of this value, computed at once.
 Value number(Session& session, std::int64_t value);
 
 }  // namespace gemel::control

@@ -1,4 +1,4 @@
-// What the parts of the convolution family share.
+// Shared by the records and variants of convolution.
 // Legend: x [N, H, W, C], w [R, S, C / groups, K], y [N, P, Q, K].
 #pragma once
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace gemel::convolution {
 
-/// y = x * w, or the gradient for x from (dy, w), or the gradient for w from (dy, x).
+/// forward: y = x * w. input: the gradient for x from (dy, w). weights: the gradient for w from (dy, x).
 enum class Direction { forward, input, weights };
 
 struct Geometry {
@@ -20,26 +20,26 @@ struct Geometry {
   std::int64_t taps() const { return r * s; }
   std::int64_t group_channels() const { return c / groups; }
   std::int64_t group_filters() const { return k / groups; }
-  /// Terms of one output element of the forward direction.
+  /// Number of terms of one output element of the forward direction.
   std::int64_t depth() const { return taps() * group_channels(); }
   std::int64_t flops() const { return 2 * pixels() * k * depth(); }
   bool is_depthwise() const { return groups == c && groups == k; }
-  /// The convolution is a product of x as [N H W, C] with w as [C, K].
+  /// True if the convolution is the product of x as [N H W, C] and w as [C, K].
   bool is_matrix_product() const { return groups == 1 && r == 1 && s == 1 && stride == Pair{1, 1} && padding == Pair{0, 0}; }
 };
 
-/// Ranks of the variants: how fast each is on a problem and a device, in classes of speed. The direct ones have 0.
+/// Ranks of the variants: classes of expected speed on a problem and a device. Direct variants have rank 0.
 struct Rank {
-  static constexpr int for_others = -2;  // made for devices of another kind
-  static constexpr int too_small = -1;   // so little work that launching it takes longest
-  static constexpr int slow = 3;         // a shape that it serves badly: lanes, tiles or rows are left half empty
+  static constexpr int for_others = -2;  // made for another kind of device
+  static constexpr int too_small = -1;   // so little work that launch overhead dominates
+  static constexpr int slow = 3;         // lanes, tiles or rows are left half empty
   static constexpr int fair = 4, good = 5, fast = 8, faster = 9;
   static constexpr int depthwise = 10, depthwise_rows = 12;
 };
-/// Floating-point operations below which tiles do not pay.
+/// Least floating-point operations for which tiles pay.
 inline constexpr std::int64_t kWorthTiles = 1 << 15;
 
-/// Output extent along one axis; 0 where the window does not fit.
+/// Returns the output extent along one axis; 0 if the window does not fit.
 std::int64_t output_extent(std::int64_t in, std::int64_t window, std::int64_t stride, std::int64_t padding, std::int64_t dilation);
 Geometry geometry_of(const Shape& x, const Shape& w, const Attributes& attributes);
 Geometry geometry_of(Direction direction, std::span<const Spec> inputs, std::span<const Spec> outputs, const Attributes& attributes);
@@ -48,25 +48,26 @@ Geometry geometry_of(const Problem& p) {
   return geometry_of(direction, p.inputs, p.outputs, p.attributes);
 }
 
-/// Regions followed by the geometry as the kernels' GEOMETRY: n h w c r s k p q, stride, padding, dilation (all int).
+/// Returns the arguments `first`, followed by the geometry as the kernels' GEOMETRY: n h w c r s k p q, stride, padding, dilation (all int).
 std::vector<opencl::Argument> arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g);
-/// A kernel of a file, built with options.
+/// A kernel, its file and its build options.
 struct KernelName {
   std::string_view file, kernel;
   std::string options = {};
 };
 void run(const Launch& launch, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments);
-/// The same for the kernel that stores the result of a product: with what a fused record appends.
+/// Runs the kernel that stores the result of a product, with the epilogue of a fused record.
 void run_last(const Launch& launch, const KernelName& name, const opencl::Range& range, const std::vector<opencl::Argument>& arguments);
-/// As its rows are cut into parts: on a GPU a convolution along time, of one row of pixels, is one along its column, whose rows are the pixels.
+/// On a GPU turns a convolution of images of one row into the same one of images of one column, so that a sum over rows can be cut into parts.
 Geometry in_rows(Geometry g, const opencl::DeviceProfile& profile);
-/// Into how many parts a sum over the rows of all images is cut, so that every unit of the device has groups to work on.
-/// @param items  work-items of each part  @param group  of a work-group
+/// Returns the number of parts of a sum over the rows of all images, such that every compute unit has work-groups.
+/// @param items  work-items of each part  @param group  work-items of a work-group
 std::int64_t parts_of_rows(const Geometry& g, std::int64_t items, std::int64_t group, const opencl::DeviceProfile& profile);
-/// Adds the parts of a sum that lie one after another in the workspace, into the output. @param adds  to what lies there
+/// Sums the parts, which lie one after another in the workspace, into the output.
+/// @param adds  true: adds to the output's contents
 void add_parts(const Launch& launch, std::int64_t parts, bool adds);
 
-/// The variants of each direction, by family. The direct ones take any problem.
+/// The variants for each direction. Direct variants accept any problem.
 Variant direct_variant(Direction direction);
 Variant depthwise_variant(Direction direction);
 Variant depthwise_rows_variant(Direction direction);

@@ -1,4 +1,4 @@
-// The convolution to few filters, such as a small model's first: vectors of a row's pixels. kernels/convolution_rows.cl explains it.
+// Convolution with few filters, such as a small model's first: vectors of a row's pixels. kernels/convolution_rows.cl explains it.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Activations and clamp, and their derivatives as operators of their own: one pass over memory each way.
+// Activations and clamp, and their derivatives as separate operators: one pass over memory each way.
 // A derivative operator is dy f'(u), where u is what the activation keeps: its output (relu, relu6) or its input.
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// Changes of element type, and what is told of elements as bool. A cast between floating types has a gradient.
+// Conversions of the element type, and tests of elements that return bool. A cast between floating-point types has a gradient.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Elementwise operators of or to bool: comparisons, logic, choice. Bools are 0 or 1; only a choice has a gradient.
+// Elementwise operators that take or return bool: comparisons, logic, where. Bools are 0 or 1; only where has a gradient.
 #include <functional>
 
 #include "engine/ops/elementwise/elementwise_record.h"

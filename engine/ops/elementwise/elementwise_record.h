@@ -1,4 +1,4 @@
-// Records of elementwise operators, a few lines each: what they share is filled in here.
+// Makes the records of elementwise operators from their few differences.
 #pragma once
 #include <algorithm>
 #include <cstddef>
@@ -10,27 +10,27 @@
 
 namespace gemel::inline ops {
 
-/// Text as a template argument: `infer` and `rejected` are plain functions, yet name their operator.
+/// A string as a template argument, so that `infer` and `rejected`, which are plain functions, can name their operator.
 template <std::size_t N>
 struct Literal {
   char text[N];
   constexpr Literal(const char (&from)[N]) { std::copy_n(from, N, text); }
 };
 
-/// Element types that an operator takes, and what it gives: the same type, or bool.
+/// Element types that an operator accepts, and the type of its output: that of the input, or bool.
 enum class Takes { floating, numbers, booleans, anything };
 enum class Gives { same, boolean };
 
-/// What tells one elementwise operator from another.
+/// The parts in which elementwise operators differ.
 struct ElementwiseParts {
   const char* doc;
-  const char* body;  // OpenCL C, of x0, x1, ...
+  const char* body;  // OpenCL C expression of x0, x1, ...
   void (*reference)(const HostCall&);
   Values (*gradient)(const Backward&) = nullptr;
   std::vector<Reads> reads = {};
 };
 
-/// Types, and how its samples' inputs are filled.
+/// Element types, and the fills of the samples' inputs.
 struct Kind {
   Takes takes = Takes::floating;
   Gives gives = Gives::same;
@@ -46,7 +46,7 @@ void check_takes(const char* op, const char* name, const Spec& spec) {
   if (takes == Takes::booleans && spec.dtype != DType::boolean) throw ShapeError(std::string(op) + ": " + name + " is " + to_string(spec) + "; accepted: bool");
 }
 
-/// A spec of this shape that the operator takes.
+/// Returns a spec of this shape with an element type that the operator accepts.
 template <Takes takes>
 Spec taken(const Shape& shape) {
   return {shape, takes == Takes::booleans ? DType::boolean : DType::float32};
@@ -65,7 +65,7 @@ Specs binary_infer(const Specs& in, const Attributes&) {
   return {{broadcast_shapes(name.text, in[0].shape, in[1].shape), kind.gives == Gives::boolean ? DType::boolean : in[0].dtype}};
 }
 
-/// Types that the operator refuses, and the words after "op: x is ...".
+/// Returns specs that the operator rejects.
 template <Takes takes>
 std::vector<Spec> refused() {
   const auto of = [](DType dtype) { return Spec{Shape{2}, dtype}; };
@@ -74,6 +74,7 @@ std::vector<Spec> refused() {
   if (takes == Takes::booleans) return {of(DType::float32), of(DType::bfloat16)};
   return {};
 }
+/// Text of the accepted element types in error messages.
 template <Takes takes>
 constexpr const char* kAccepted = takes == Takes::floating   ? "float32, float16 or bfloat16"
                                   : takes == Takes::numbers  ? "float32, float16, bfloat16, int32 or int64"
@@ -97,7 +98,7 @@ std::vector<Rejected> binary_rejected() {
   return out;
 }
 
-/// The reference of a function of one real.
+/// Reference of a function of one real number.
 template <auto f>
 void of_reals(const HostCall& c) {
   map_as<double>(c, [](double x) { return f(x); });
@@ -115,7 +116,7 @@ inline OpDef elementwise_record(const char* name, std::vector<std::string> input
           .variants = elementwise_variants()};
 }
 
-/// A record of y = f(x).
+/// Makes the record of y = f(x).
 template <Literal name, Kind kind = Kind{}>
 OpDef unary_record(const ElementwiseParts& parts) {
   OpDef def = elementwise_record(name.text, {"x"}, parts);
@@ -132,7 +133,7 @@ OpDef unary_record(const ElementwiseParts& parts) {
   return def;
 }
 
-/// A record of y = f(a, b), with broadcasting.
+/// Makes the record of y = f(a, b), with broadcasting.
 template <Literal name, Kind kind = Kind{}>
 OpDef binary_record(const ElementwiseParts& parts) {
   OpDef def = elementwise_record(name.text, {"a", "b"}, parts);

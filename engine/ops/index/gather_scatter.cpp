@@ -1,4 +1,4 @@
-// Operators that take indices. The host checks indices where they enter; kernels skip those out of range and set the
+// Operators with indices: gather, its gradient, scatter_add and one_hot. The host checks indices where they enter; kernels skip those out of range and set the
 // device's error word.
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// Rows of a tensor written in place where a number on the device says: a cache that grows step by step under one plan.
+// write_rows: writes rows of a tensor in place at a position that is on the device, such as a cache that grows step by step under one plan.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The losses of ctc_loss in public operators alone: what its second derivative is made of.
+// ctc_loss composed of public operators, for its second derivatives.
 #pragma once
 #include <cstdint>
 
@@ -6,10 +6,11 @@
 
 namespace gemel::inline ops {
 
-/// Above this a composed loss stands for infinity: there is no alignment.
+/// A composed loss above this means infinity: no alignment exists.
 constexpr double kCtcImpossible = 1e29;
 
-/// Frame by frame, so slow for many frames; differentiable as often as wanted. @return float32 [N]
+/// Computes the losses frame by frame, hence slowly for many frames; can be differentiated any number of times.
+/// @return float32 [N]
 Value composed_ctc_losses(const Value& log_probs, const Value& input_lengths, const CtcTargets& targets, std::int64_t blank);
 
 }  // namespace gemel::inline ops

@@ -1,4 +1,4 @@
-// Products within other operators: they are computed as a matmul of the same extents would be.
+// Products within other operators, computed as a matmul of the same extents would be.
 #pragma once
 #include <vector>
 
@@ -8,22 +8,23 @@
 
 namespace gemel::inline ops {
 
-/// What a matmul consists of.
+/// Attributes and specs of a matmul.
 struct MatmulCase {
   Attributes attributes;
   Specs in, out;
 };
-/// The matmul of a product's extents.
+/// Returns the matmul of a product's extents.
 MatmulCase matmul_of(const opencl::GemmProblem& problem);
 
-/// What dispatch chooses for the matmul of these extents on the device, measured or ranked; its epilogue is not looked at.
+/// Returns the form that dispatch chooses for a matmul of these extents on the device, by measurement or rank and without regard to an epilogue.
 const opencl::GemmForm& product_form(const opencl::GemmProblem& problem, const opencl::DeviceProfile& profile);
 
-/// left^T right of matrices [rows, *] as a rule's gradient of the float32 weight that is input i: postponed, added to the sum that it would
-/// join, or in the memory that it has. @return empty where it is postponed
+/// Computes left^T right of matrices [rows, *], the gradient of the float32 weight that is input i. It is postponed, added to the gradient's present sum, or
+/// written to the gradient's place.
+/// @return the gradient; empty if postponed
 Value weight_gradient(const Backward& b, int i, const Value& left, const Value& right);
 
-/// The products by which the variant "gemm" of a convolution or its gradients computes a problem.
+/// Returns the products that the variant "gemm" of a convolution or of its gradients computes.
 /// @throws InternalError for another operator
 std::vector<opencl::GemmProblem> products_of(const Problem& problem, const opencl::DeviceProfile& profile);
 

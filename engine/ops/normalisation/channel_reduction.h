@@ -1,4 +1,4 @@
-// Reductions over the rows of x [rows, C] for each channel: how kernels share them, on CPUs and on GPUs.
+// Reductions over the rows of x [rows, C] for each channel: how kernels divide the work, on CPUs and on GPUs.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -9,27 +9,27 @@
 
 namespace gemel::inline ops {
 
-/// x [..., C] as [rows, C].
+/// Extents of x [..., C] as [rows, C].
 struct Columns {
   std::int64_t rows, channels;
 };
 Columns columns_of(const Shape& x);
 
 enum class Mapping {
-  rows,  // CPU: a span of rows for each work-item, loops along the channels
-  tile   // GPU: a group of 32 channels x 8 rows
+  rows,  // CPU: a span of rows a work-item, loops along the channels
+  tile   // GPU: a work-group of 32 channels x 8 rows
 };
 inline constexpr std::int64_t kTileItems = 32 * 8;  // of a work-group
 
-/// Rows are cut into spans, which are reduced side by side and then combined in order.
+/// Rows divided into spans, which are reduced in parallel and then combined in order.
 struct Spans {
   std::int64_t rows, channels, spans, span_rows;
-  std::int64_t block_rows;  // that a CPU work-item reduces before it adds up: few enough to stay in its cache
+  std::int64_t block_rows;  // rows that a CPU work-item reduces before it adds up, few enough for its cache
 };
 Spans spans_of(const Columns& columns, const opencl::DeviceProfile& profile, Mapping mapping);
 
-/// Workspace in three sections: two numbers for each span and channel; `lines` numbers for each channel; and by rows
-/// again two for each span and channel, the current block's.
+/// Workspace of a reduction in three sections: the parts, two numbers for each span and channel; `lines` numbers for each channel; and for Mapping::rows two
+/// more for each span and channel, for the current block.
 class SpanMemory {
  public:
   SpanMemory(const Spans& spans, const opencl::DeviceProfile& profile, Mapping mapping, int lines);
@@ -42,18 +42,19 @@ class SpanMemory {
   Sections<3> sections_;
 };
 
-/// Kernels NAME_rows and NAME_tile of a file.
+/// The kernels NAME_rows and NAME_tile of a file.
 struct ColumnKernel {
   const char* file;
   std::string name;
   Mapping mapping;
   std::string options = {};
 };
-/// Enqueues a reduction; `first` are its leading arguments.
+/// Enqueues a reduction.
+/// @param first  leading arguments of the kernel
 void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& spans, const SpanMemory& memory, Arguments first);
-/// Enqueues an elementwise pass over runs of rows, with what a fused record appends.
+/// Enqueues an elementwise pass over runs of rows, with the epilogue of a fused record.
 void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, Arguments first);
-/// One work-item a channel.
+/// Range of one work-item a channel.
 opencl::Range channel_range(std::int64_t channels);
 
 }  // namespace gemel::inline ops

@@ -1,4 +1,4 @@
-// Moments of channels, apart from what is made of them: those of parts of a batch are merged before a normalisation applies them.
+// Moments of channels, separate from the normalisation that applies them, so that those of parts of a batch can be merged first.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What max.cpp and average.cpp share.
+// Shared by max and average pooling.
 // Legend: x [N, H, W, C], y [N, P, Q, C], windows of R x S taps.
 #pragma once
 #include <vector>
@@ -15,14 +15,15 @@ struct Geometry {
   std::int64_t taps() const { return window.kernel[0] * window.kernel[1]; }
 };
 
-/// Attributes kernel, stride, padding, ceil_mode and, where they are there, dilation and count_padding.
+/// Reads the attributes kernel, stride, padding, ceil_mode and, if present, dilation and count_padding.
 Geometry geometry_of(const Shape& x, const Attributes& attributes);
-/// @throws ShapeError
+/// Checks the input and the attributes.
+/// @throws ShapeError for what the operator does not accept
 Geometry checked_geometry(const char* op, const Spec& x, const Attributes& attributes);
 std::vector<AttributeDef> window_attributes();
 std::vector<std::int64_t> list_of(const Pair& pair);
 
-/// Calls f(tap, index of x's pixel, index of y's pixel) for every tap that lies inside the image, in the window's order.
+/// Calls f(tap, index of x's pixel, index of y's pixel) for every tap inside the image, in the window's order.
 template <class F>
 void each_tap(const Geometry& g, F f) {
   const Window& v = g.window;
@@ -34,18 +35,18 @@ void each_tap(const Geometry& g, F f) {
     }
 }
 
-/// The variants of a pooling operator: its launch with vectors of channels, where they divide, and with one.
+/// Returns the variants of a pooling operator: one launch by vectors of channels, if they divide, and one by single channels.
 std::vector<Variant> variants(void (*vectors)(Launch&), void (*one)(Launch&));
 
-/// A kernel of pooling.cl over the pixels of `out`, by vectors of its channels or one by one.
+/// A kernel of pooling.cl over the pixels of `out`, by vectors of channels or by single channels.
 struct Call {
   const char* kernel;
   bool vectors;
   const Shape& out;
-  const Geometry* fixed = nullptr;  // its channels and small window: constants of the kernel where a CPU takes one channel at a time
+  const Geometry* fixed = nullptr;  // compile-time channels and window of a CPU kernel by single channels
 };
 void run(const Launch& launch, const Call& call, Arguments arguments);
-/// Regions followed by n h w c p q, kernel, stride, padding, dilation (all int).
+/// Returns the arguments `first`, followed by n h w c p q, kernel, stride, padding, dilation (all int).
 Arguments arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g);
 
 }  // namespace gemel::pooling

@@ -1,5 +1,5 @@
-// Private to recurrent layers: how they run. "rows" is for CPUs: a work-item reads some sequences through all their steps, in one launch, with the
-// weight packed for its tiles. "steps" is for any device: a product and a kernel for each step.
+// The variants of recurrent layers. "rows" is for CPUs: a work-item reads some sequences through all their steps, in one launch, with the weight packed for its
+// tiles. "steps" is for any device: a product and a kernel for each step.
 // Legend: engine/ops/recurrent/recurrent_ops.h.
 #pragma once
 #include <vector>
@@ -10,16 +10,16 @@ namespace gemel::recurrent {
 
 enum class Pass { forward, backward };
 
-/// An output [N, H] that is carried from step to step, and the input that it begins as.
+/// An output [N, H] that is carried from step to step, and the input with its initial value.
 struct Carried {
   int output, start;
 };
-/// What the variants of a record are made of. The kernels are those of NAME.cl: NAME_rows and NAME_step, or NAME_backward_rows and
-/// NAME_backward_step. They take the record's inputs but weight and lengths, and its outputs, in their order.
+/// Description of a record for its variants. The kernels are those of NAME.cl: NAME_rows and NAME_step, or NAME_backward_rows and NAME_backward_step. They take
+/// the record's inputs except weight and lengths, and its outputs, in order.
 struct Form {
   const char* name;
   Pass pass;
-  int weight;  // that input
+  int weight;  // its input
   std::int64_t gates;
   std::vector<Carried> carried;  // the hidden state, or its gradient, first
 };
@@ -31,7 +31,7 @@ void launch_rows(const Form& form, Launch& l);
 std::int64_t steps_bytes(const Form& form, const Problem& p, const opencl::DeviceProfile& d);
 void launch_steps(const Form& form, Launch& l);
 
-/// Of the record of a form.
+/// Returns the variants of the record that a form describes.
 template <const Form& (*form)()>
 std::vector<Variant> variants() {
   using opencl::DeviceProfile;

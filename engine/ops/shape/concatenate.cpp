@@ -1,4 +1,4 @@
-// Joining and cutting along an axis.
+// concatenate and split.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// Tensors from nothing, copies, and assignment.
+// full, copy and assign.
 #include <array>
 #include <cstring>
 

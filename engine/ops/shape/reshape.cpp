@@ -1,4 +1,4 @@
-// Shapes: the same elements seen otherwise, repeated, or with their axes in another order.
+// reshape, broadcast_to and transpose.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// Parts of a tensor, and tensors with something around them.
+// slice, its gradient, and pad.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// Moves: operators that only carry elements to other places are a few strided copies each, and share their kernels.
+// Operators that only move elements, each as a few strided copies with shared kernels.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -10,29 +10,29 @@
 
 namespace gemel::inline ops {
 
-/// One box: output[to + sum_k i_k to_stride_k] = input[from + sum_k i_k from_stride_k] for all 0 <= i_k < extent_k.
+/// A box of elements: output[to + sum_k i_k to_stride_k] = input[from + sum_k i_k from_stride_k] for all 0 <= i_k < extent_k.
 struct Move {
   struct Axis {
     std::int64_t extent, from_stride, to_stride;
   };
   int input = 0, output = 0;
   std::int64_t from = 0, to = 0;  // in elements
-  std::vector<Axis> axes{};       // outermost first, as they lie in the output
+  std::vector<Axis> axes{};       // outermost first in the output
 };
 
-/// What an operator does: fill its outputs with a value if it leaves gaps, then move boxes.
+/// The moves of an operator: fills its outputs with a value if boxes leave gaps, then moves the boxes.
 struct Moves {
   std::vector<Move> boxes;
   std::optional<double> fill{};
 };
 
-/// A box whose axis k has extent `extents[k]`; strides are those of dense tensors of these shapes.
+/// Returns a box whose axis k has extent `extents[k]`, with the strides of dense tensors of shapes `from` and `to`.
 Move box(const Shape& extents, const Shape& from, const Shape& to);
 
-/// Axes of extent 1 dropped, neighbours that lie as one axis on both sides merged.
+/// Drops axes of extent 1 and merges neighbouring axes that are contiguous on both sides.
 Move folded(Move move);
 
-/// Why boxes cannot be moved in rows, or in tiles, or nullptr.
+/// Returns why boxes cannot be moved by rows, or by tiles, or nullptr.
 const char* unless_rows(const Moves& moves);
 const char* unless_tiles(const Moves& moves);
 void launch_rows(Launch& l, const Moves& moves);
@@ -40,10 +40,11 @@ void launch_items(Launch& l, const Moves& moves);
 void launch_tiles(Launch& l, const Moves& moves);
 void launch_tiles_local(Launch& l, const Moves& moves);
 
-/// Twice the output's bytes, no FLOPs.
+/// Cost: twice the output's bytes, no FLOPs.
 Cost move_cost(const Problem& problem);
 
-/// The variants of an operator that only moves; `moves_of` says what it moves where.
+/// Returns the variants of an operator that only moves elements.
+/// @tparam moves_of  returns the moves of a problem
 template <Moves (*moves_of)(const Problem&)>
 std::vector<Variant> move_variants() {
   using opencl::DeviceProfile;

@@ -1,4 +1,4 @@
-// Clipping by norm of gradients that lie in slabs: two launches whatever the number of parameters.
+// Clips gradients in slabs by their norm: two launches, whatever the number of parameters.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What operators over slabs share: {group, elements that count} of each page (engine/parameters/parameter_slab.h).
+// Shared by operators over slabs: the table of pages {group, elements that count} (engine/parameters/parameter_slab.h).
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -9,12 +9,14 @@
 
 namespace gemel::inline ops {
 
-constexpr std::int64_t kPageChunk = 8 * Slab::kPageElements;  // elements of one work-item on a CPU
+constexpr std::int64_t kPageChunk = 8 * Slab::kPageElements;  // elements of a CPU work-item
 
-/// A slab [n] and the table of its pages. @throws ShapeError
+/// Checks a slab [n] and the table of its pages.
+/// @throws ShapeError if they do not fit together
 void check_pages(const char* op, const Spec& slab, const Spec& pages);
 
-/// Calls f(element, group) for each element that counts, in pages of a group. @param pages  the input that is the table
+/// Calls f(element, group) for each element that counts, in pages that have a group.
+/// @param pages  position of the table among the inputs
 template <class F>
 void each_counted(const HostCall& call, int pages, F f) {
   const auto rows = call.integer(pages);
@@ -26,10 +28,10 @@ void each_counted(const HostCall& call, int pages, F f) {
   }
 }
 
-/// Fills a table: groups -1..kSampleGroups-1 and as many elements that count.
+/// Fill of a table: groups -1..kSampleGroups-1 and the same numbers as counts of elements.
 constexpr std::int64_t kSampleGroups = Slab::kPageElements + 1;
 constexpr Fill kPageFill = integers(-1, static_cast<int>(kSampleGroups));
-/// Samples over slabs of several lengths, with the attributes in turn.
+/// Returns samples over slabs of several lengths, each with one of `attributes` in turn.
 std::vector<Sample> page_samples(const std::function<Specs(std::int64_t elements, std::int64_t pages)>& inputs, const std::vector<Attributes>& attributes,
                                  const std::vector<Fill>& fills);
 

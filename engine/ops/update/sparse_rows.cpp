@@ -1,5 +1,5 @@
-// Rows that are given with their indices, as gradients of embeddings are: each row's sum, and optimizers' updates of those rows alone, in
-// place. Their cost follows the rows that are given, not the table. Written out in opencl/kernels/rows.cl.
+// Row gradients, as embeddings have: each row's sum, and updates of those rows of a table in place. The cost follows the number of rows given, not the table.
+// The formulas are in opencl/kernels/rows.cl.
 #include <fmt/format.h>
 
 #include <algorithm>

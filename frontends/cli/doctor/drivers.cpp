@@ -1,4 +1,4 @@
-// gemel doctor: OpenCL's drivers, each loaded in a process of its own, their devices, and a product on each device.
+// gemel doctor: OpenCL drivers, each loaded in a process of its own, their devices, and a matrix product on each device.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// gemel doctor: GPUs that are there and that no driver shows.
+// gemel doctor: GPUs of this machine that no driver offers.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-// Checks in processes of their own, all at once.
+// Runs checks in processes of their own, all at once.
 #pragma once
 #include <chrono>
 #include <vector>
@@ -7,11 +7,12 @@
 
 namespace gemel::cli {
 
-/// What all of them take at most: the program ends in 10 s.
+/// Time limit of all checks together: the program ends within 10 s.
 inline constexpr std::chrono::milliseconds kAllChecks{9000};
 
-/// Runs them. A check that crashes, throws or does not end in time is wrong where it was. Returns when all have ended, or were; nothing that they
-/// started is left. @return lines in the order of the checks; those of one name are one, with the worst health of all
+/// Runs checks. A check that crashes, throws or exceeds its time is reported as wrong in the line that it had begun. Returns when all checks have ended or were
+/// ended, with all processes that they started.
+/// @return lines in the order of the checks; lines of one name are merged, with the worst health of all
 std::vector<Line> run_apart(const std::vector<Check>& checks);
 
 }  // namespace gemel::cli

@@ -1,4 +1,4 @@
-// gemel doctor: what the system limits a process to.
+// gemel doctor: limits of the system on this process.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/resource.h>

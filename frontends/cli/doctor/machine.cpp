@@ -1,4 +1,4 @@
-// gemel doctor: the program, its machine, and what of that it may use.
+// gemel doctor: the program, the machine, and the resources that the program may use.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <link.h>

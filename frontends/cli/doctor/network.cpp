@@ -1,4 +1,4 @@
-// gemel doctor: how this machine reaches itself and is called.
+// gemel doctor: the names and addresses of this machine, and if it can reach itself.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <netdb.h>

@@ -1,4 +1,4 @@
-// What gemel doctor prints.
+// Prints the findings of `gemel doctor`.
 #pragma once
 #include <string>
 #include <string_view>
@@ -8,12 +8,12 @@
 
 namespace gemel::cli {
 
-/// {"checks": [{"name", "status", "found", "remedy"}, ...]}
+/// Prints {"checks": [{"name", "status", "found", "remedy"}, ...]}.
 void print_json(const std::vector<Line>& lines);
-/// A line for each, with its remedy below; in colours on a terminal, unless NO_COLOR is set.
+/// Prints a line for each finding, with its remedy below; in colour on a terminal, unless NO_COLOR is set.
 void print_lines(const std::vector<Line>& lines);
 
-/// Between words, so that no line is longer where it has a space; a longer word stands alone.
+/// Wraps text at spaces to lines of at most `width` columns; a longer word has a line of its own.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width);
 
 }  // namespace gemel::cli

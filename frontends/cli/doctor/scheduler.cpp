@@ -1,4 +1,4 @@
-// gemel doctor: what schedulers and launchers leave in the environment, by which mpirun and ranks go.
+// gemel doctor: environment variables of schedulers and launchers that affect mpirun and ranks.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>

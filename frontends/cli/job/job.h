@@ -1,5 +1,5 @@
-// Job: one rank among those that share a run - processes that mpirun started, or devices of one process, each in a thread - their
-// communication, their watch over each other, and who speaks.
+// Job: one rank of a run - a process that mpirun started, or a thread for one device of this process - with its communication and its failure detector. Rank 0
+// prints for all.
 #pragma once
 #include <atomic>
 #include <functional>
@@ -16,17 +16,17 @@
 
 namespace gemel::cli {
 
-/// Thrown where an error was told already, by whichever rank tells it.
+/// Thrown instead of an error that a rank has already reported.
 struct Told {
-  int status = 1;  // that the process ends with: 2 for wrong usage
+  int status = 1;  // exit status of the process: 2 for wrong usage
 };
 
 class Job {
  public:
-  /// Joins the other ranks; from here on rank 0 alone speaks. Without --parallel: a process of its own, whatever started it.
-  /// @throws UsageError where mpirun did not start it, or the ranks cannot run the collective; CommError
+  /// Joins the other ranks; from here on only rank 0 prints. Without --parallel this process is alone, whatever started it.
+  /// @throws UsageError if mpirun did not start the process, or the ranks cannot run the collective; CommError
   explicit Job(const ParallelOptions& options);
-  /// A replica among those of this process, for its thread.
+  /// Makes one replica of this process, in its thread.
   Job(const ParallelOptions& options, std::unique_ptr<parallel::Communicator> communicator);
   ~Job();
   Job(const Job&) = delete;
@@ -35,18 +35,19 @@ class Job {
   const ParallelOptions& options() const { return options_; }
   int rank() const { return communication_ ? communication_->rank() : 0; }
   int size() const { return communication_ ? communication_->size() : 1; }
-  /// Null for a process of its own.
+  /// Null if the process is alone.
   parallel::CommunicationThread* communication() { return communication_.get(); }
-  /// Begins Horovod's cycles where that is the style, else gives null: for a run, which ends them. Collective.
+  /// Starts Horovod's cycles for a run, which ends them; null if Horovod is not the parallel style. Collective.
   std::unique_ptr<parallel::horovod::Horovod> begin_cycles();
-  /// This rank's device and its share of the machine: of the cores it was bound to an even part, where other ranks are bound to them too; an
-  /// even part of the memory.
-  /// @throws UsageError where fewer devices are named than ranks of this machine
+  /// Returns the options of this rank's device with its share of the machine: an equal part of the cores that it is bound to, if other ranks are bound to them
+  /// too, and an equal part of the memory.
+  /// @throws UsageError if fewer devices are named than this machine has ranks
   opencl::DeviceOptions share_of(opencl::DeviceOptions device) const;
 
-  /// Runs the body. An error ends the job on every rank, and is told once. @throws Told; the error itself in a process of its own
+  /// Runs the body. An error ends the job on every rank and is reported once.
+  /// @throws Told; the error itself if the process is alone
   int carry_out(const std::function<int()>& body);
-  /// For the watch: this rank moved on, and waits next for this.
+  /// Tells the failure detector that this rank made progress, and what it waits for next.
   void progress(const std::string& waiting_for);
 
  private:
@@ -62,12 +63,12 @@ class Job {
   std::atomic<bool> is_over_ = false;
 };
 
-/// A rank's own: its device; of a job's ranks the first writes files, the profile of all among them.
+/// Returns the options of a rank: its device; files, such as the profile of all ranks, only on rank 0.
 CommonOptions of_rank(CommonOptions options, const Job& job);
 
-/// Runs the body for this process, or for each of its replicas in a thread of its own.
-/// @param device  whose platform's devices are the replicas, where they are not named
-/// @return the exit status @throws Told; what the body threw first
+/// Runs the body in this process, or in a thread for each of its replicas.
+/// @param device  replicas run on the devices of its platform, unless devices are named
+/// @return the exit status  @throws Told; what the body threw first
 int run_job(const ParallelOptions& options, const opencl::DeviceOptions& device, const std::function<int(Job&)>& body);
 
 }  // namespace gemel::cli

@@ -1,5 +1,5 @@
-// What `gemel launch` and the ranks that it starts tell each other: it speaks by an environment variable, they by files in the checkpoint folder,
-// which is the one place that all of them have.
+// Messages between `gemel launch` and the ranks that it starts: an environment variable to the ranks, and files to the launcher in the checkpoint folder, which
+// is the one place that all of them share.
 #pragma once
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -9,49 +9,51 @@
 
 namespace gemel::cli {
 
-/// The rank whose end was the end of a job's start, as far as it is known.
+/// The rank whose loss ended a start of the job, as far as known.
 struct LostRank {
-  std::optional<int> rank;  // nothing: mpirun tells how it ended, not which
+  std::optional<int> rank;  // nothing: mpirun reports how it ended, not which rank
   std::int64_t ranks = 1;
   std::string host;
   std::string why;  // "was lost: its connection closed"
 
   std::string text() const;  // "rank 1 of 3 on node-b was lost: its connection closed"
   nlohmann::ordered_json json() const;
-  /// @throws nlohmann::json::exception for what `json` did not make
+  /// @throws nlohmann::json::exception for what `json` did not return
   static LostRank of(const nlohmann::ordered_json& json);
 };
 
+/// The message of `gemel launch` to the ranks.
 struct Launched {
   static constexpr const char* kVariable = "GEMEL_LAUNCH";
 
-  bool checks = false;           // the ranks see whether they could train, and end
-  int restart = 0;               // starts of the job before this one
-  std::optional<LostRank> lost;  // by which the one before ended
-  std::string losses;            // the beginning of the names of files in which ranks tell of a loss; empty: they do not
+  bool checks = false;           // true: ranks check if they could train, then end
+  int restart = 0;               // number of earlier starts of the job
+  std::optional<LostRank> lost;  // the rank whose loss ended the start before
+  std::string losses;            // prefix of the files in which ranks report a loss; empty: they do not report
 
   std::string text() const;
-  /// What a process ends with that failed and said why: 1, or where `gemel launch` started it a number of its own, for Open MPI ends processes
-  /// with 1 where it cannot begin, and is kept quiet.
+  /// Returns the exit status of a process that failed and said why: 1, or kToldFailure if `gemel launch` started it, for Open MPI itself exits with 1 if it
+  /// cannot begin, and its messages are not shown.
   static int failed();
   static constexpr int kToldFailure = 4;
-  /// Whether `gemel launch` started this process.
+  /// Tells if `gemel launch` started this process.
   static bool is_rank();
-  /// What this process was told. @throws UsageError for what `gemel launch` does not say
+  /// Returns what this process was told.
+  /// @throws UsageError if `gemel launch` cannot have said it
   static Launched here();
 };
 
-/// Of a rank that goes on: tells the launcher which other was lost. A file that cannot be written leaves what mpirun tells.
-/// @param rank  that says so
+/// Reports from a surviving rank to the launcher that another rank was lost. If the file cannot be written, the launcher has only what mpirun reports.
+/// @param rank  the reporting rank
 void tell_loss(const Launched& launched, int rank, const LostRank& lost);
 struct ToldLoss {
-  int by = 0;  // the rank that says so
+  int by = 0;  // the reporting rank
   LostRank lost;
 };
-/// Of the launcher: what its ranks told, the earliest first by the one clock of the folder. A rank that was stopped takes the others for lost when
-/// it wakes, after they told of it.
+/// Returns what ranks reported to the launcher, the earliest first by the clock of the folder's machine: a rank that was suspended takes the others for lost
+/// when it wakes, after they reported it.
 std::vector<ToldLoss> told_losses(const Launched& launched);
-/// Takes the files away.
+/// Removes the files.
 void forget_losses(const Launched& launched);
 
 }  // namespace gemel::cli

@@ -1,4 +1,4 @@
-// The ranks' part of gemel launch --check: devices, builds, data, checkpoint folder.
+// gemel launch --check in the ranks: devices, builds, data, checkpoint folder.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,5 +1,4 @@
-// gemel launch --check: whether a job could run, in a table of what fits and what does not. The launcher looks at hosts and MPI, the ranks that it
-// starts then at the rest.
+// gemel launch --check: checks if a job could run, and prints a table. The launcher checks hosts and MPI; ranks that it starts check the rest.
 #pragma once
 #include <string>
 
@@ -7,14 +6,17 @@
 
 namespace gemel::cli {
 
-/// @return 0 where all fits
+/// Checks a launch.
+/// @return 0 if everything fits
 int check_launch(const Launch& launch);
-/// The exit status of ranks that told what does not fit; another one is that of ranks that could not.
+/// Exit status of ranks that reported what does not fit; any other one means that they could not check.
 constexpr int kDoesNotFit = 3;
-/// Of a rank that a check started: does not train. @return 0 where all fits, or kDoesNotFit
+/// Runs the check in a rank, without training.
+/// @return 0 if everything fits, else kDoesNotFit
 int check_ranks(const TrainOptions& options);
 
-/// A row of the table, on standard output. @return whether it fits
+/// Prints a row of the table on standard output.
+/// @return `fits`
 bool print_row(const char* what, bool fits, const std::string& detail);
 
 }  // namespace gemel::cli

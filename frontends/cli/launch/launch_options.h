@@ -1,4 +1,4 @@
-// The options of `gemel launch`.
+// Options of `gemel launch`.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,7 @@ namespace gemel::cli {
 
 struct Host {
   std::string name;
-  std::int64_t slots = 1;  // processes that it takes
+  std::int64_t slots = 1;  // number of processes
 };
 
 struct Launch {
@@ -23,7 +23,7 @@ struct Launch {
   bool checks = false;
   std::vector<std::pair<std::string, std::string>> environment;  // name and value, for ranks on every machine
   Arguments command;                                             // of each rank, "train" first
-  std::optional<TrainOptions> training;                          // what the command says, where launch itself needs to know
+  std::optional<TrainOptions> training;                          // the command's options, as far as launch needs them
 };
 
 /// @throws UsageError

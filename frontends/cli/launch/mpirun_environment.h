@@ -1,4 +1,4 @@
-// What mpirun finds on this machine, and would be led astray by, or end or wait for without a word.
+// Checks and cleans the environment of mpirun on this machine, which could mislead it, or make it end or wait without a message.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -7,26 +7,26 @@
 
 namespace gemel::cli {
 
-/// Takes from this process's environment, which mpirun inherits, what says otherwise than the launcher where ranks run: a scheduler's allocation, whose job may
-/// be over; a site's or a user's policy of mapping and binding; an mpirun that has started this process.
-/// @return what of it somebody has set, "SLURM_*" of a scheduler's many
+/// Removes variables from this process's environment, which mpirun inherits, that contradict the launcher's placement of ranks: a scheduler's allocation, whose
+/// job may be over; a site's or a user's policy of mapping and binding; an mpirun that started this process.
+/// @return what was removed and had been set by someone, such as "SLURM_*"
 std::vector<std::string> hide_other_placements();
 
-/// Whether it takes a variable of this name.
+/// Tells if hide_other_placements removes a variable of this name.
 bool hides(const std::string& name);
 
-/// Where mpirun keeps its files.
+/// The folder in which mpirun keeps its files.
 struct MpirunFolder {
   std::string variable;  // that names it, or may
   std::filesystem::path path;
 };
-/// As Open MPI chooses it.
+/// Returns the folder that Open MPI chooses.
 MpirunFolder folder_of_mpirun();
-/// Why mpirun cannot keep its files there, or nothing. It makes folders that are missing.
+/// Returns why mpirun cannot keep its files in a folder, or nothing. Missing folders are made by mpirun.
 std::optional<std::string> folder_cannot(const MpirunFolder& folder);
 
-/// Why mpirun cannot start processes here, or nothing: the current folder is gone, files are few, it has no room for its files, or its processes cannot
-/// reach each other.
+/// Returns why mpirun cannot start processes here, or nothing: the current folder is gone, too few files may be open, its folder has no room, or its processes
+/// cannot reach each other.
 std::optional<std::string> mpirun_cannot();
 
 }  // namespace gemel::cli

@@ -1,4 +1,4 @@
-// The network interfaces of this machine that mpirun and its ranks are to use, where Open MPI left to itself would wait for ever.
+// Chooses the network interfaces for mpirun and its ranks, where Open MPI by itself would wait for ever.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace gemel::cli {
 
-/// Why mpirun's processes of this machine cannot reach each other, or nothing.
+/// Returns why mpirun's processes on this machine cannot reach each other, or nothing.
 std::optional<std::string> network_cannot();
 
-/// Sets what Open MPI is to use, where nobody has: beside interfaces of containers and virtual machines, which it takes for networks.
+/// Sets the interfaces for Open MPI unless the user has. It would else use those of containers and virtual machines.
 /// @param hosts  of the job, which answer; empty: this machine
 void choose_network(const std::vector<Host>& hosts);
 

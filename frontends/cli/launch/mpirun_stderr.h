@@ -1,4 +1,4 @@
-// What comes out of mpirun on standard error: the ranks' lines, and those that Open MPI adds.
+// Separates mpirun's standard error into the ranks' lines and messages of Open MPI itself.
 #pragma once
 #include <array>
 #include <atomic>
@@ -9,13 +9,15 @@
 
 namespace gemel::cli {
 
-/// Takes Open MPI's own words out of a stream. They are pages between lines of dashes, about every rank that fails; lines of a process of its own
-/// ("[host:pid] ...", "[host][[job,step],rank]..."), of its errors ("*** ...") and of mpirun's.
+/// Removes messages of Open MPI itself from a stream: pages between lines of dashes, about every rank that fails; lines of a process of its own ("[host:pid]
+/// ...", "[host][[job,step],rank]..."), of its errors ("*** ...") and of mpirun's.
 class WordsOfOpenMpi {
  public:
-  /// @return what is passed on: all of the bytes that are a rank's, as soon as that can be told
+  /// Takes the next bytes.
+  /// @return those of ranks, as soon as they can be told apart
   std::string pass(std::string_view bytes);
-  /// @return what was held back, as it came
+  /// Ends the stream.
+  /// @return what was held back, unchanged
   std::string end();
   /// [a page or a line]
   const std::vector<std::string>& found() const { return found_; }
@@ -24,25 +26,26 @@ class WordsOfOpenMpi {
   void take_line(std::string_view line, std::string& out);
   void take_begin_of_line(std::string& out);
 
-  std::string held_;  // a line whose end is to come
+  std::string held_;  // an incomplete line
   std::string page_;
   bool is_in_page_ = false, is_mid_line_ = false;
   std::vector<std::string> found_;
 };
 
-/// A pipe for mpirun's standard error, and a thread that passes on to this process's what is not Open MPI's own.
+/// A pipe for mpirun's standard error, with a thread that passes what is not Open MPI's own to this process's standard error.
 class MpirunErrors {
  public:
-  /// @throws Error where there can be no pipe
+  /// @throws Error if no pipe can be made
   MpirunErrors();
   ~MpirunErrors();
   MpirunErrors(const MpirunErrors&) = delete;
   MpirunErrors& operator=(const MpirunErrors&) = delete;
 
   int end_for_mpirun() const { return ends_[1]; }
-  /// After mpirun's start: threads do not survive a fork.
+  /// Starts the thread. Call after mpirun's start, for threads do not survive a fork.
   void begin();
-  /// After mpirun's end: passes on what is still there. @return Open MPI's own words
+  /// Passes on the rest. Call after mpirun's end.
+  /// @return messages of Open MPI itself
   std::vector<std::string> finish();
 
  private:

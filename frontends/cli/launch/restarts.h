@@ -1,4 +1,4 @@
-// A job that goes on by itself: where a rank or a machine is lost, it is started again from its newest whole checkpoint.
+// RestartedJob: restarts a job from its newest complete checkpoint when a rank or a machine is lost.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -15,18 +15,19 @@ namespace gemel::cli {
 
 class RestartedJob {
  public:
-  /// Of a launch with restarts.
+  /// @param launch  with restarts
   explicit RestartedJob(const Launch& launch);
   ~RestartedJob();
   RestartedJob(const RestartedJob&) = delete;
   RestartedJob& operator=(const RestartedJob&) = delete;
 
-  /// @return 0 where the job is done, else as `exit_status`
-  /// @throws Error where it was lost and is not started again, and as `exit_status`
+  /// Runs the job.
+  /// @return 0 if it is done, else as `exit_status`
+  /// @throws Error if the job was lost and is not restarted, and as `exit_status`
   int run();
 
  private:
-  /// A file as it was written: a run that starts afresh writes others of the same names.
+  /// A checkpoint file and its time: a run that starts anew writes others of the same names.
   using Checkpoint = std::pair<std::filesystem::path, std::filesystem::file_time_type>;
 
   bool start();
@@ -36,16 +37,16 @@ class RestartedJob {
   std::optional<Checkpoint> newest() const;
 
   Launch next_;
-  const Arguments command_;  // as it was given
+  const Arguments command_;  // as given
   const std::filesystem::path folder_;
   const std::string token_;  // of this launch
   Launched told_;
-  std::vector<Checkpoint> of_others_;  // that lay there before the job
+  std::vector<Checkpoint> of_others_;  // that existed before the job
   std::optional<Checkpoint> last_;     // when the last start ended
-  int in_vain_ = 0;                    // starts in a row that made none
-  std::int64_t left_;
-  JobEnd end_;                    // of the last start
-  std::vector<ToldLoss> losses_;  // that its ranks told of
+  int in_vain_ = 0;                    // starts in a row that made no checkpoint
+  std::int64_t left_;                  // restarts
+  JobEnd end_;                         // of the last start
+  std::vector<ToldLoss> losses_;       // reported by its ranks
 };
 
 }  // namespace gemel::cli

@@ -1,11 +1,11 @@
-// Which sources the program was built from, and how.
+// The commit and the build type that the program was built from.
 #pragma once
 
 namespace gemel::cli {
 
-/// "6f1c0ffee123", with "-changed" where files differed from the commit, or "unknown" outside a repository.
+/// Returns the commit, such as "6f1c0ffee123", with "-changed" if files differed from it, or "unknown" outside a repository.
 const char* commit();
-/// "Release": how they were compiled.
+/// Returns CMake's build type: "Release".
 const char* build_type();
 
 }  // namespace gemel::cli

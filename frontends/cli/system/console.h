@@ -1,4 +1,4 @@
-// What a person is told of a run, on standard error.
+// Prints messages about a run on standard error.
 #pragma once
 #include <fmt/format.h>
 
@@ -8,13 +8,13 @@
 
 namespace gemel::cli {
 
-/// Whether this thread speaks: of a job of several ranks, which may be threads, the first does. Errors are told in any case.
+/// True if this thread prints: in a job of several ranks, which may be threads, only the first does. Errors are always printed.
 inline bool& speaks() {
   thread_local bool is_first = true;
   return is_first;
 }
 
-/// A terminal that has gone, a closed pipe or a full disk takes the words and not the run.
+/// Prints a message if this thread prints. A lost terminal, a closed pipe or a full disk loses the message, but does not fail the run.
 template <class... Arguments>
 void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   if (!speaks()) return;

@@ -1,4 +1,4 @@
-// Programs that this user may start.
+// Finds programs that this user may run.
 #pragma once
 #include <filesystem>
 #include <optional>
@@ -7,9 +7,9 @@
 
 namespace gemel::cli {
 
-/// In the order in which a shell looks.
+/// Returns the programs of that name in PATH, in the order in which a shell looks.
 std::vector<std::filesystem::path> programs_in_path(const std::string& name);
-/// Where it is one that this user may start.
+/// Returns the program in a folder if this user may run it.
 std::optional<std::filesystem::path> program_in(const std::filesystem::path& folder, const std::string& name);
 
 }  // namespace gemel::cli

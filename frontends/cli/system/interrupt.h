@@ -1,11 +1,11 @@
-// Ctrl-C, TERM and the loss of the terminal: noted, and answered on standard error, so that the step under way is finished and saved.
-// A second one, half a second later or more, ends the process at once.
+// InterruptGuard: notes Ctrl-C, TERM and the loss of the terminal, so that the current step can be finished and saved, and confirms that on standard error. A
+// second signal, at least half a second later, ends the process at once.
 #pragma once
 
 namespace gemel::cli {
 
-/// Notes signals for its lifetime. A signal that the process was started to ignore (nohup) stays ignored; so does, meanwhile, a
-/// closed pipe, of which the writer learns by an error.
+/// Notes signals as long as it lives. Signals that were ignored when the process started (nohup) stay ignored. A closed pipe is ignored meanwhile: the writer
+/// gets an error.
 class InterruptGuard {
  public:
   InterruptGuard();
@@ -13,7 +13,7 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
   static bool interrupted();
-  /// From now on this process notes and does not answer: of a job's ranks the first does.
+  /// Makes this process note signals without a message: of a job's ranks only the first prints one.
   static void leave_answer_to_another();
 };
 

@@ -8,7 +8,7 @@
 
 namespace gemel::cli {
 
-/// Of IPv4, in the machine's order of bytes.
+/// An IPv4 network, in the machine's byte order.
 struct Network {
   std::uint32_t address = 0, mask = 0;
 
@@ -21,20 +21,20 @@ struct Interface {
   std::string name;
   bool is_loopback = false, is_up = false;
   std::vector<Network> networks = {};
-  std::vector<std::string> addresses = {};  // of IPv4 and of IPv6
+  std::vector<std::string> addresses = {};  // IPv4 and IPv6
 
-  /// For Open MPI.
+  /// True if Open MPI can use it.
   bool is_usable() const { return is_up && !networks.empty(); }
-  /// By which containers and virtual machines of this machine reach it. Those of others often have the same addresses.
+  /// True if containers or virtual machines of this machine are reached by it. Such interfaces of different machines often have the same addresses.
   bool is_virtual() const;
 };
 
-/// None where the system does not tell.
+/// Returns the interfaces; empty if the system does not tell.
 std::vector<Interface> network_interfaces();
 
-/// Of IPv4, in the machine's order of bytes.
+/// Returns an IPv4 address in the machine's byte order.
 std::uint32_t number_of(const sockaddr* address);
-/// "10.0.0.2", "::1"; empty of what is neither IPv4 nor IPv6.
+/// Returns an address as text, such as "10.0.0.2" or "::1"; empty if it is neither IPv4 nor IPv6.
 std::string address_text(const sockaddr* address);
 
 }  // namespace gemel::cli

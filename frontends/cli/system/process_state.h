@@ -1,4 +1,4 @@
-// What /proc says of a process.
+// Reads the state of processes from /proc.
 #pragma once
 #include <sys/types.h>
 
@@ -6,10 +6,9 @@
 
 namespace gemel::cli {
 
-/// Its children, also those that have ended and are not waited for, whichever of its threads they belong to: Open MPI 6 starts ranks in a thread of
-/// its own.
+/// Returns the children of a process, of all its threads, with those that have ended but were not waited for: Open MPI 6 starts ranks in a thread of its own.
 std::vector<pid_t> children_of(pid_t process);
-/// Whether it has a handler for the signal by now.
+/// Tells if a process has a handler for a signal now.
 bool has_handler(pid_t process, int signal);
 
 }  // namespace gemel::cli

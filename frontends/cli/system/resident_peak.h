@@ -1,14 +1,14 @@
-// The most memory of this process that was in RAM at once, as the kernel counts it: what a user sees in `top`.
+// ResidentPeak: the peak resident memory of this process as the kernel counts it, which a user sees in `top`.
 #pragma once
 #include <cstdint>
 
 namespace gemel::cli {
 
-/// From its construction on. Linux alone keeps these counts; elsewhere there are none.
+/// Measures from its construction on. Only Linux has these counts.
 class ResidentPeak {
  public:
   ResidentPeak();
-  /// Bytes at the peak since construction, less those at construction; 0 where nothing counts them.
+  /// Bytes at the peak since construction, less those at construction; 0 where there are no counts.
   std::int64_t bytes() const;
 
  private:

@@ -1,4 +1,4 @@
-// Units that people read.
+// Units for output.
 #pragma once
 #include <cstdint>
 

@@ -1,5 +1,4 @@
-// Pipeline: a run of training whose model lies in stages on several ranks, with several copies of the pipeline if wanted, each of which trains
-// its shard of every batch.
+// Pipeline: training of a model whose stages are on several ranks. There may be several copies of the pipeline, each of which trains its shard of every batch.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +21,7 @@
 
 namespace gemel::distributed {
 
-/// Which rank does what: the stages of a copy are ranks that follow each other.
+/// The stage and the copy of each rank: the stages of a copy are consecutive ranks.
 struct PipelinePlace {
   int stages = 1, rank = 0, ranks = 1;
 
@@ -30,33 +29,32 @@ struct PipelinePlace {
   int copy() const { return rank / stages; }
   int stage() const { return rank % stages; }
   int first_rank() const { return copy() * stages; }
-  /// The ranks of this stage, in order of the copies.
+  /// Ranks with this stage, in the order of copies.
   std::vector<int> alike() const;
 };
 
-/// Of one rank. Its module holds the parameters and statistics of its stage alone, and so does its optimizer.
+/// A pipeline on one rank. Its module and its optimizer hold the parameters and statistics of its stage alone.
 class Pipeline : public train::Ranks, public train::Stepper {
  public:
-  /// Collective, like all that follows.
-  /// @param task         its module has no memory yet, or all; both outlive this  @param micro_batch  specs of its tensors
-  /// @param plan         but for its first rank and its packing; its micro-batches are those of a batch that does not say, fewer where it has fewer
-  ///                     samples
-  /// @throws UsageError  ranks that are no multiple of the stages; what PipelineStage refuses
+  /// Collective, like all functions below.
+  /// @param task         its module is not materialised, or fully; task and module must outlive this object  @param micro_batch  specs of its tensors
+  /// @param plan without first_rank and packing. Its number of micro-batches is for batches that do not have one, and smaller for batches with fewer samples
+  /// @throws UsageError  if the number of ranks is not a multiple of the stages; as PipelineStage
   Pipeline(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan);
   ~Pipeline() override;
 
-  /// Groups for the optimizer of this stage: none where it has nothing to train.
+  /// Returns parameter groups for this stage's optimizer; none if it has nothing to train.
   std::vector<optim::Group> groups(const optim::Grouping& grouping = optim::all_in_one) const;
-  /// It updates this stage, as long as steps are made. All copies get the first one's parameters and statistics.
-  /// @param reducer  how gradients are summed over the copies
+  /// Sets the optimizer of this stage, which must live as long as steps are made. All copies get the first one's parameters and statistics.
+  /// @param reducer  options of the reduction of gradients over copies
   void attach(optim::Optimizer& optimizer, const parallel::ReducerOptions& reducer = {});
 
   const PipelinePlace& place() const { return place_; }
   const PipelineStage& stage() const { return *stage_; }
-  /// The whole model as files hold it, on rank 0; elsewhere nothing.
+  /// Returns the full model in the layout of files, on rank 0; nothing on other ranks. Collective.
   std::vector<nn::StateEntry> whole_state();
 
-  // ---- what a train::Trainer asks for
+  // ---- interface for train::Trainer
   train::Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) override;
   train::Pending evaluate(const datasets::Batch& batch) override;
   void clip_norm(double most) override { largest_norm_ = most; }
@@ -72,13 +70,13 @@ class Pipeline : public train::Ranks, public train::Stepper {
   void check_same() override;
   train::RanksState state() override;
   void join_state(nn::Module& module, optim::Optimizer& optimizer, train::RunState& state) override;
-  /// What a step waited for other stages, the pipeline's bubble among it, and for its copies.
+  /// Milliseconds that a step waited for other stages, with the pipeline's bubble, and for its copies.
   std::optional<double> next_exposed_ms() override;
-  /// Messages and buckets on their way since the last call; see StageOptions::keeps_spans.
+  /// Returns spans of messages and buckets since the last call; see StageOptions::keeps_spans.
   std::vector<parallel::Span> take_spans();
 
  private:
-  /// The ranks that hold this stage, where there are several copies. It lives and ends in the communication thread.
+  /// The group of ranks with this stage, if there are several copies. It is made and destroyed in the communication thread.
   struct Alike {
     std::unique_ptr<parallel::Communicator> ranks;
     std::unique_ptr<parallel::Collectives> collectives;
@@ -99,10 +97,10 @@ class Pipeline : public train::Ranks, public train::Stepper {
   optim::Optimizer* optimizer_ = nullptr;
   double largest_norm_ = 0;  // 0: no limit
   Notices notices_;
-  std::deque<double> exposed_ms_;                   // of steps that were not asked for yet, but for their sums over the copies
-  std::shared_ptr<Alike> alike_;                    // null where there is one copy, or it does not train
-  std::optional<parallel::GradientMemory> memory_;  // the same
-  std::shared_ptr<parallel::Reducer> reducer_;      // null where there is one copy, or nothing to train
+  std::deque<double> exposed_ms_;                   // of steps not returned yet, without the reduction over copies
+  std::shared_ptr<Alike> alike_;                    // null if there is one copy, or no training
+  std::optional<parallel::GradientMemory> memory_;  // as alike_
+  std::shared_ptr<parallel::Reducer> reducer_;      // null if there is one copy, or nothing to train
 };
 
 }  // namespace gemel::distributed

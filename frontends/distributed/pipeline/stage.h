@@ -1,4 +1,4 @@
-// One stage of a pipeline: the pieces of a model that lie on this rank, run as a schedule says over the micro-batches of a step.
+// PipelineStage: the pieces of a model on one rank, run over the micro-batches of a step by a schedule.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -23,62 +23,63 @@
 
 namespace gemel::distributed {
 
-/// Where a model is cut: before instructions of its captured forward pass, or before modules by their paths.
+/// Places at which a model is cut: before instructions of its captured forward pass, or before modules by their paths.
 using PipelineCuts = std::variant<std::vector<std::size_t>, std::vector<std::string>>;
 
 struct PipelinePlan {
-  PipelineCuts cuts;              // between the pieces
-  parallel::PipelineShape shape;  // but for the micro-batches: as many as a step is given
+  PipelineCuts cuts;              // between pieces
+  parallel::PipelineShape shape;  // without the micro-batches, of which each step has its own number
   StageOptions options{};
-  bool trains = true;  // false: it is evaluated alone, and has no memory for gradients
-  int first_rank = 0;  // stage s is rank first_rank + s of the communication
-  PackOptions pack{};  // of what it trains
+  bool trains = true;  // false: evaluation alone, without memory for gradients
+  int first_rank = 0;  // stage s is rank first_rank + s
+  PackOptions pack{};  // for trained parameters
 };
 
-/// Each rank is given all micro-batches, of whose tensors a stage uses what its pieces read.
-/// Gradients of all schedules are the same bits: each piece takes its backwards in the order of micro-batches.
+/// A stage of a pipeline. Each rank is given all micro-batches, and uses the tensors that its pieces read. Each piece runs its backward passes in the order of
+/// micro-batches, so that gradients have the same bits with every schedule.
 class PipelineStage {
  public:
   struct Results {
-    std::vector<Values> micro_batches;  // on the last stage, of each: its summed loss, then the task's outputs. Elsewhere none
-    Values gradients;                   // one for each of parameters(), summed and in its place of the slab; empty where none flows
-    double exposed_s = 0;               // in which it waited for other stages and had nothing to compute
+    std::vector<Values> micro_batches;  // on the last stage, for each: its summed loss, then the task's outputs; empty on other stages
+    Values gradients;                   // one for each of parameters(), summed, in its place of the slab; empty if none flows
+    double exposed_s = 0;               // seconds that the stage waited for others with nothing to compute
   };
 
-  /// Traces the task's forward pass over names, cuts it, materialises what this stage uses of the module's parameters and statistics, and
-  /// nothing else, and packs what it trains. What no piece uses lies on the first stage.
-  /// @param task           its module may have memory already; both outlive this
-  /// @param micro_batch    specs of a micro-batch's tensors as the task names them; others are traced when they come
-  /// @throws UsageError    fewer ranks than stages, another number of cuts than pieces; what `split` and `cuts_before` refuse; statistics that
-  ///                       pieces of two stages move; pieces that in evaluation mode compute nothing, or use what other stages hold
+  /// Captures the task's forward pass with symbolic state and cuts it. Materialises only the parameters and statistics of the module that this stage uses, and
+  /// packs those that it trains. State that no piece uses is on the first stage.
+  /// @param task           its module may be materialised; task and module must outlive this object
+  /// @param micro_batch    specs of a micro-batch's tensors as the task names them; others are captured when they occur
+  /// @throws UsageError if there are fewer ranks than stages, or the number of cuts does not fit the pieces; as `split` and `cuts_before`; if pieces of two
+  ///   stages update the same statistics; if pieces in evaluation mode compute nothing, or use state of other stages
   PipelineStage(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch, PipelinePlan plan);
 
-  /// Of this stage, in the module's order and under its names.
+  /// Parameters of this stage, in the module's order and under its names.
   const std::vector<NamedValue>& parameters() const { return parameters_; }
-  /// Whether another stage has it too, before this one: tied weights, whose gradients and updates are the same on both.
+  /// Tells if an earlier stage has the parameter too: tied weights, whose gradients and updates are the same on both.
   bool has_before(const Value& parameter) const;
 
-  /// All of the step but its update. Where it throws, the waits of the other stages end, and communication with them.
-  /// @param weight  what the sum of the losses is divided by
-  /// @param step    names the random draws, with each micro-batch's places: those of one process that accumulates
-  /// @throws UsageError a number of micro-batches that the schedule refuses; a stage that does not train  @throws CommError where another stage failed
+  /// Runs a step without its update. If it throws, the waits of the other stages end, and communication with them.
+  /// @param weight  divisor of the sum of the losses
+  /// @param step    keys random draws, with each micro-batch's places; they are those of one process that accumulates
+  /// @throws UsageError for a number of micro-batches that the schedule refuses, or a stage that does not train  @throws CommError if another stage failed
   Results run(std::span<const datasets::Batch> micro_batches, double weight, std::int64_t step);
-  /// Forward passes in evaluation mode. @return as Results::micro_batches
+  /// Runs forward passes in evaluation mode.
+  /// @return as Results::micro_batches
   std::vector<Values> evaluate(std::span<const datasets::Batch> micro_batches);
-  /// What was received since the last call; see StageOptions::keeps_spans.
+  /// Returns spans of received messages since the last call; see StageOptions::keeps_spans.
   std::vector<parallel::Span> take_spans() { return std::exchange(spans_, {}); }
 
   const parallel::PipelineShape& shape() const { return shape_; }
   int stage() const { return communication_.rank() - first_rank_; }
   bool is_last() const { return stage() == shape_.stages - 1; }
-  /// Of the largest plan of the graph front end.
+  /// Arena of the largest plan of the graph front end.
   graph::ArenaUse arena() const;
 
  private:
-  using Pieces = std::map<int, std::unique_ptr<StagePiece>>;  // [piece], of this stage
-  using Captured = std::deque<std::pair<Specs, Pieces>>;      // by the inputs' specs: an uneven micro-batch has pieces of its own
+  using Pieces = std::map<int, std::unique_ptr<StagePiece>>;  // [piece] of this stage
+  using Captured = std::deque<std::pair<Specs, Pieces>>;      // by the specs of the inputs: an uneven micro-batch has pieces of its own
   struct Tied {
-    Value value;              // of this stage
+    Value value;              // on this stage
     std::vector<int> stages;  // ascending
   };
   struct Step;
@@ -111,13 +112,13 @@ class PipelineStage {
   train::Task& task_;
   std::vector<std::string> names_;  // of the task's inputs
   PipelineCuts cuts_;
-  std::vector<std::set<std::string>> modules_behind_;  // [cut] of the program in training: where an evaluation is cut
+  std::vector<std::set<std::string>> modules_behind_;  // [cut] of the training program: where an evaluation is cut
   parallel::PipelineShape shape_;
   StageOptions options_;
   bool trains_;
   int first_rank_;
   PackOptions pack_;
-  std::map<std::size_t, Value> state_;  // of this stage, by the input of a traced program that names it
+  std::map<std::size_t, Value> state_;  // of this stage, by the input of a captured program that stands for it
   std::vector<NamedValue> parameters_;
   std::vector<Tied> tied_;
   Captured trained_, evaluated_;

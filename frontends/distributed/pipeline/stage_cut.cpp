@@ -1,4 +1,4 @@
-// What a stage of a pipeline holds: a model is traced over names and cut, and memory is given to the names that its pieces use.
+// What a stage of a pipeline holds: the model is captured with symbolic state and cut, and the state that the stage's pieces use is materialised.
 #include <fmt/format.h>
 
 #include <algorithm>

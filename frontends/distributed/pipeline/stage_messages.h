@@ -1,4 +1,4 @@
-// What a pipeline's stage sends to others and receives from them, beside its own work.
+// StageMessages: what a pipeline's stage sends and receives while it computes.
 #pragma once
 #include <cstddef>
 #include <deque>
@@ -14,30 +14,32 @@
 
 namespace gemel::distributed {
 
-/// The messages of one step of one stage, each of several tensors in a fixed order under the schedule's tag. The communication thread
-/// carries them in the order of these calls. A send's tensors are kept until it is known from the schedule to have arrived: when the other
-/// stage says something that it says only after it. So nothing is waited for that is not there yet, and no more is kept than that stage is
-/// behind; of an evaluation, in which none answers, all until `finish`.
+/// The messages of a stage in one step, each of several tensors in a fixed order under the schedule's tag. The communication thread carries them in the order
+/// of the calls. The tensors of a send are kept until the schedule proves that it has arrived, that is, when the other stage has sent something that it sends
+/// only after the receive. Thus no send is waited for before it is due, and no more is kept than the other stage is behind. In an evaluation, in which no stage
+/// answers, all are kept until `finish`.
 class StageMessages {
  public:
-  /// @param schedule  outlives this  @param first_rank  of the communication: stage 0
+  /// @param schedule  must outlive this object  @param first_rank  rank of stage 0
   StageMessages(Session& session, parallel::CommunicationThread& communication, const parallel::Schedule& schedule, int first_rank);
-  /// Waits until nothing that was submitted uses the session. Where an error ended the step, communication is to be aborted before.
+  /// Waits until submitted work no longer uses the session. If an error ended the step, abort communication first.
   ~StageMessages();
   StageMessages(const StageMessages&) = delete;
   StageMessages& operator=(const StageMessages&) = delete;
 
-  /// Begins a receive; of one tag in the order in which they are taken.
+  /// Starts a receive. Receives of one tag are started in the order in which they are taken.
   void expect(const parallel::Action& receive, const Specs& specs);
-  /// Waits for the oldest one expected of this tag. @throws CommError where a stage failed
+  /// Waits for the oldest receive of this tag.
+  /// @throws CommError if a stage failed
   Values take(const parallel::Action& receive);
-  /// Begins when the session has computed what it sends. The host goes on.
+  /// Sends values once the session has computed them. The host does not wait.
   void send(const parallel::Action& send, Values values);
-  /// All that was sent has arrived. @throws CommError where a stage failed
+  /// Waits until all sends have arrived.
+  /// @throws CommError if a stage failed
   void finish();
-  /// Seconds that the session had nothing to compute and waited in `take` and `finish`.
+  /// Seconds that `take` and `finish` waited while the session had nothing to compute.
   double exposed_s() const { return exposed_s_; }
-  /// Of each message that was taken, from where it was waited for.
+  /// Spans of the messages taken, from the beginning of the wait.
   const std::vector<parallel::Span>& spans() const { return spans_; }
 
  private:
@@ -45,10 +47,10 @@ class StageMessages {
   struct Outgoing;
   struct Sent {
     std::shared_ptr<Outgoing> message;
-    Values values;  // of the session's thread, which alone frees tensors
+    Values values;  // freed in the session's thread alone
     int to;
-    std::size_t received_at;    // the place of its receive among the other stage's actions
-    std::future<void> arrived;  // not valid as long as nobody waits for it
+    std::size_t received_at;    // place of its receive among the other stage's actions
+    std::future<void> arrived;  // not valid until somebody waits for it
   };
   std::size_t place(int stage, const parallel::Action& action) const;
   void wait_for(Sent& sent);

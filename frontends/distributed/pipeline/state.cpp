@@ -1,4 +1,4 @@
-// The state of a model that lies in stages: rank 0 gathers it for files, and hands out what it read.
+// The state of a model in stages: rank 0 gathers it for files, and distributes what it reads.
 #include <fmt/format.h>
 
 #include <algorithm>

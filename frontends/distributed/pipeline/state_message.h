@@ -1,4 +1,4 @@
-// The state of a stage as a message between ranks.
+// Encodes the state of a stage as a message between ranks.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -8,9 +8,10 @@
 
 namespace gemel::distributed {
 
-/// The length of a head, which names all, the head, then the contents.
+/// Encodes a state: the length of the header, the header with all names, then the contents.
 std::vector<std::byte> packed(const train::RanksState& state);
-/// @throws CommError where the bytes are none of `packed`'s
+/// Decodes a message of `packed`.
+/// @throws CommError for any other bytes
 train::RanksState unpacked_state(std::span<const std::byte> bytes);
 
 }  // namespace gemel::distributed

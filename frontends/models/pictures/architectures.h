@@ -1,4 +1,4 @@
-// The families, one file each.
+// The model families, defined in one file each.
 #pragma once
 #include <memory>
 #include <vector>
@@ -20,9 +20,9 @@ std::unique_ptr<nn::Module> mobilenet_v2(const Options& options);
 std::unique_ptr<nn::Module> efficientnet_b4(const Options& options);
 std::unique_ptr<nn::Module> inception_v3(const Options& options);
 
-/// torchvision's start for ReLU networks: convolutions normal with deviation sqrt(2 / fan out), their biases 0.
+/// Initialises as torchvision does for ReLU networks: convolutions normal with deviation sqrt(2 / fan out), their biases 0.
 void start_convolutions_by_fan_out(nn::Module& model);
-/// The option's rate, or the model's own.
+/// Returns the option's rate, or else the model's own.
 inline double dropout_rate(const Options& options, double own) { return options.dropout.value_or(own); }
 
 }  // namespace gemel::models

@@ -1,4 +1,4 @@
-// The model zoo: torchvision's topologies, names, layouts and initialisation, by name. Inputs are [N, H, W, C].
+// Picture models by name, with torchvision's topologies, names, layouts and initialisation. Inputs are [N, H, W, C].
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -11,35 +11,37 @@
 
 namespace gemel::models {
 
-/// What the backward pass computes again instead of keeping it: nothing, or each of the blocks that the model is a sequence of.
+/// Parts that the backward pass recomputes instead of keeping: none, or each of the blocks that the model is a sequence of.
 enum class RecomputedParts { none, blocks };
 
 struct Options {
   std::int64_t classes = 1000;
-  std::optional<double> dropout{};  // in place of every dropout's own rate
+  std::optional<double> dropout{};  // replaces the rate of every dropout
   std::int64_t channels = 3;        // of the input; torchvision's models take 3, lenet and perceptron 1 or 3
   RecomputedParts recompute = RecomputedParts::none;
 };
 
-/// The backward pass computes the model's repeated blocks again.
+/// Makes the backward pass recompute the model's repeated blocks.
 void recompute_blocks(nn::Module& model);
-/// All names that `make` knows.
+/// Names that `make` accepts.
 std::vector<std::string_view> names();
-/// Whether a model is a sequence of blocks, as RecomputedParts::blocks needs. @throws UsageError for an unknown name
+/// Tells if a model is a sequence of blocks, as RecomputedParts::blocks requires.
+/// @throws UsageError for an unknown name
 bool has_blocks(std::string_view name);
-/// Those that are.
+/// Names of models that are a sequence of blocks.
 std::vector<std::string_view> names_with_blocks();
-/// @throws UsageError where blocks are to be computed again and the model has none
+/// @throws UsageError if blocks are to be recomputed and the model has none
 void check_recompute(std::string_view name, RecomputedParts recompute);
-/// [C, H, W] of the pictures that a model is usually given: 3x32x32 to lenet, 3x16x16 to perceptron, 3x299x299 to inception_v3, 3x224x224 to the others.
+/// Returns the usual shape [C, H, W] of a model's pictures: 3x32x32 for lenet, 3x16x16 for perceptron, 3x299x299 for inception_v3, 3x224x224 for the others.
 /// @throws UsageError for an unknown name
 Shape usual_input(std::string_view name);
-/// The same of small ones that it can be trained on: 3x32x32 where a model takes no smaller ones and needs no larger ones.
+/// Returns a small shape [C, H, W] that a model can be trained on: 3x32x32 unless the model takes smaller ones or needs larger ones.
 Shape small_input(std::string_view name);
-/// A model without memory: sizes and names are known, `materialise` or a loaded state gives it contents.
-/// @throws UsageError for an unknown name (with the nearest one), no classes, channels that the model does not take, or RecomputedParts::blocks without any
+/// Makes a model without memory: sizes and names are known; `materialise` or a loaded state gives it contents.
+/// @throws UsageError for an unknown name (with the nearest one), no classes, channels that the model does not take, or RecomputedParts::blocks for a model
+///   without blocks
 std::unique_ptr<nn::Module> make(std::string_view name, const Options& options = {});
-/// The same with memory and initial contents in a session.
+/// Makes a model with memory and initial contents in a session.
 std::unique_ptr<nn::Module> make(std::string_view name, const Options& options, Session& session);
 
 }  // namespace gemel::models

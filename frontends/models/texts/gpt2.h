@@ -1,4 +1,4 @@
-// GPT-2: a decoder of transformer blocks over tokens, under Hugging Face's names and in its layouts.
+// GPT-2: a transformer decoder over tokens, with Hugging Face's names and layouts.
 // Source: A. Radford et al., Language models are unsupervised multitask learners, 2019.
 #pragma once
 #include <cstdint>
@@ -10,31 +10,32 @@
 
 namespace gemel::models {
 
-/// Sizes under the names of Hugging Face's config.json; those of gpt2 where nothing else is said.
+/// Sizes under the names of Hugging Face's config.json, with the values of gpt2.
 struct Gpt2Config {
   std::int64_t vocab_size = 50257, n_positions = 1024, n_embd = 768, n_layer = 12, n_head = 12;
-  std::int64_t n_inner = 0;  // width within a block; 0: four times n_embd
+  std::int64_t n_inner = 0;  // width of a block's MLP; 0: four times n_embd
   double embd_pdrop = 0.1, attn_pdrop = 0.1, resid_pdrop = 0.1, layer_norm_epsilon = 1e-5, initializer_range = 0.02;
 };
 
-/// "tiny", "mini", "small" with the layers and widths of the BERTs called so, and "base": gpt2, of 124 million parameters; or what a config.json has in place
-/// of gpt2's.
-/// @throws UsageError for what is neither a name nor a file  @throws DataError for a file that is no configuration of a GPT-2, naming file and key
+/// Returns the configuration "tiny", "mini" or "small" (with layers and widths of the BERTs of these names) or "base" (gpt2, 124 million parameters), or reads
+/// a config.json over base's values.
+/// @throws UsageError if it is neither a name nor a file  @throws DataError naming file and key if the file is not a GPT-2's configuration
 Gpt2Config gpt2_config(const std::string& name_or_file);
 
-/// A language model, whose head is its table of tokens. It computes
-/// - of ids int64 [N, T]: the logits [N, T, vocab_size] of the token that follows each;
-/// - of ids [N, T], their places int64 [T], which follow each other, and a cache (see `cache`): the logits [N, vocab_size] of the token that
-///   follows the last. It reads what the cache holds of the places before, and writes what it makes of these: so each token is computed once.
+/// A language model whose output layer is its token embedding. It computes
+/// - from ids int64 [N, T]: logits [N, T, vocab_size] of the token after each;
+/// - from ids [N, T], their positions int64 [T], which are consecutive, and a cache (see `cache`): logits [N, vocab_size] of the token after the last. It reads
+/// keys and values of earlier positions from the cache and writes those of the new ones, so that each token is computed once.
 class Gpt2 : public nn::Module {
  public:
   /// @throws UsageError for sizes that are not 1 or more, heads that do not divide the width, or rates outside 0..1
   explicit Gpt2(const Gpt2Config& config);
   const Gpt2Config& config() const { return config_; }
   std::string describe() const override { return "Gpt2"; }
-  /// Files may have no "transformer." before names, no head, as it is the table of tokens, and tables of attention that are the same in every file.
+  /// Accepts files without "transformer." before names and without output layer (it is the token embedding), and ignores attention masks, which are the same in
+  /// every file.
   std::string name_of(const std::string& in_file) const override;
-  /// Specs of a cache for so many samples and places: keys and values of each layer, [N, places, n_embd], which begin as zeros.
+  /// Returns the specs of a cache: keys and values of each layer, [N, positions, n_embd], initially zero.
   Specs cache(std::int64_t samples, std::int64_t places) const;
 
  protected:

@@ -1,6 +1,5 @@
-// Models of texts by name: classifiers, which take ids int64 [N, T] and types int64 [N, T], padded behind, and give logits [N, classes]; and
-// language models, which take ids alone and give logits [N, T, vocabulary] of the token that follows each; and translators, which take a source int64 [N, S],
-// alone or with a target int64 [N, T] (transformer.h).
+// Text models by name. Classifiers take ids int64 [N, T] and types int64 [N, T], padded at the end, and return logits [N, classes]. Language models take ids
+// and return logits [N, T, vocabulary] of the token after each. Translators take a source int64 [N, S], with or without a target int64 [N, T] (transformer.h).
 #pragma once
 #include <cstdint>
 #include <memory>
@@ -18,34 +17,37 @@ namespace gemel::models {
 
 enum class TextKind { classifier, language_model, translator };
 
-/// What a configuration says of the texts that a model takes.
+/// Properties of the texts that a model takes, from its configuration.
 struct TextSizes {
-  std::int64_t vocabulary, padding;  // tokens are 0..vocabulary-1; padding is not looked at by a classifier
-  std::int64_t longest;              // tokens of a text at most; 0: any number
-  std::int64_t begin = 0, end = 0;   // before a translation, and behind it
+  std::int64_t vocabulary, padding;  // tokens are 0..vocabulary-1; classifiers mask padding
+  std::int64_t longest;              // most tokens of a text; 0: any number
+  std::int64_t begin = 0, end = 0;   // tokens before and after a translation
 };
 
 struct TextOptions {
-  std::string config = "base";                          // a name, or a config.json
+  std::string config = "base";                          // name, or path of a config.json
   std::int64_t classes = 2;                             // of a classifier
-  std::optional<std::int64_t> vocabulary{}, padding{};  // in place of the configuration's
-  std::optional<double> dropout{};                      // in place of every dropout's own rate
+  std::optional<std::int64_t> vocabulary{}, padding{};  // replace the configuration's
+  std::optional<double> dropout{};                      // replaces the rate of every dropout
   RecomputedParts recompute = RecomputedParts::none;
-  std::optional<std::int64_t> begin{}, end{},
-      longest{};  // in place of a translator's configuration's: what stands before a translation and behind it, how long it is at most
+  /// For translators, replace the configuration's: tokens before and after a translation, and most tokens of it.
+  std::optional<std::int64_t> begin{}, end{}, longest{};
 };
 
-/// All names that `make_text` knows.
+/// Names that `make_text` accepts.
 std::vector<std::string_view> text_names();
 /// @throws UsageError for an unknown name
 TextKind text_kind(std::string_view name);
-/// @throws UsageError for an unknown name or configuration, DataError for a file that is none
+/// @throws UsageError for an unknown name or configuration  @throws DataError for a file that is not a configuration
 TextSizes text_sizes(std::string_view name, const std::string& config);
-/// Whether it has repeated blocks, which may be computed again. @throws UsageError for an unknown name
+/// Tells if a model has repeated blocks, which can be recomputed.
+/// @throws UsageError for an unknown name
 bool text_has_blocks(std::string_view name);
-/// Tokens of the vocabulary as a file has it: rows of its table of tokens. Empty where it has none. @throws UsageError for an unknown name
+/// Returns the size of the vocabulary in a weight file, the rows of its token embedding; empty if the file has none.
+/// @throws UsageError for an unknown name
 std::optional<std::int64_t> vocabulary_in(std::string_view name, std::span<const NamedSpec> file);
-/// A model without memory. @throws as text_sizes, and for what the model refuses
+/// Makes a model without memory.
+/// @throws as text_sizes, and for options that the model refuses
 std::unique_ptr<nn::Module> make_text(std::string_view name, const TextOptions& options);
 
 }  // namespace gemel::models

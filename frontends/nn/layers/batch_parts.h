@@ -1,4 +1,4 @@
-// A batch that is computed in parts, by ranks or devices: normalisation that sees all of it asks here for the others' parts.
+// BatchParts: access to the other parts of a batch that ranks or devices compute in parts, for normalisation over the full batch.
 #pragma once
 #include <cstdint>
 
@@ -9,8 +9,9 @@ namespace gemel::nn {
 class BatchParts {
  public:
   virtual ~BatchParts() = default;
-  /// In operators, with gradients for each part. @param rows  whose moments these are
-  /// @return those of all parts, in the same order on each
+  /// Gathers the moments of all parts, in operators, with gradients for each part.
+  /// @param rows  number of rows that `mine` is of
+  /// @return moments of all parts, in the same order on each
   virtual PartMoments gather(const Moments& mine, std::int64_t rows) = 0;
 };
 

@@ -11,7 +11,8 @@ namespace gemel::nn {
 
 enum class Bias { no, yes };
 
-/// y = x W + b. @param x [..., in]; weight [in, out] in memory, [out, in] in files
+/// y = x W + b.
+/// @param x  [..., in]; the weight is [in, out] in memory, [out, in] in files
 class Linear : public Module {
  public:
   Linear(std::int64_t in, std::int64_t out, Bias bias = Bias::yes);
@@ -34,13 +35,13 @@ struct ConvolutionOptions {
   Convolution geometry = {};  // stride, padding, dilation, groups
   Bias bias = Bias::yes;
 };
-/// A square kernel with equal steps both ways.
+/// Returns options of a square kernel with equal strides and paddings.
 ConvolutionOptions square_kernel(std::int64_t kernel, std::int64_t stride = 1, std::int64_t padding = 0, Bias bias = Bias::yes, std::int64_t groups = 1);
 
-/// Cross-correlation; weight [R, S, C / groups, K] in memory, [K, C / groups, R, S] in files.
+/// Cross-correlation. The weight is [R, S, C / groups, K] in memory, [K, C / groups, R, S] in files.
 class Conv2d : public Module {
  public:
-  /// @throws ShapeError for groups that do not divide both channel counts
+  /// @throws ShapeError if groups do not divide both numbers of channels
   Conv2d(std::int64_t in, std::int64_t out, const ConvolutionOptions& options);
   std::string describe() const override;
   Parameter& weight() { return weight_; }
@@ -62,10 +63,10 @@ struct Convolution1dOptions {
   Bias bias = Bias::yes;
 };
 
-/// Cross-correlation along time, of x [N, T, C]; weight [R, C / groups, K] in memory, [K, C / groups, R] in files.
+/// Cross-correlation along time of x [N, T, C]. The weight is [R, C / groups, K] in memory, [K, C / groups, R] in files.
 class Conv1d : public Module {
  public:
-  /// @throws ShapeError for groups that do not divide both channel counts
+  /// @throws ShapeError if groups do not divide both numbers of channels
   Conv1d(std::int64_t in, std::int64_t out, const Convolution1dOptions& options);
   std::string describe() const override;
   Parameter& weight() { return weight_; }
@@ -85,9 +86,9 @@ struct BatchNormOptions {
   double eps = 1e-5, momentum = 0.1;
 };
 
-/// Training: by the batch's statistics, or with `synchronise_norm` those of all its parts, which move the running ones, and one more in
-/// `num_batches_tracked`.
-/// Evaluation, or frozen (its parameters, or normalisation as a whole): by the running statistics, unchanged.
+/// Batch normalisation. In training it normalises by the batch's statistics, or with `synchronise_norm` by those of all its parts, which update the running
+/// statistics, and counts the batch in `num_batches_tracked`. In evaluation, or when frozen (its parameters, or normalisation as a whole), it uses the running
+/// statistics and does not change them.
 class BatchNorm2d : public Module {
  public:
   explicit BatchNorm2d(std::int64_t features, const BatchNormOptions& options = {});
@@ -104,7 +105,7 @@ class BatchNorm2d : public Module {
   Buffer &running_mean_, &running_var_, &num_batches_tracked_;
 };
 
-/// Over the last axis, of extent `features`.
+/// Layer normalisation over the last axis, of extent `features`.
 class LayerNorm : public Module {
  public:
   explicit LayerNorm(std::int64_t features, double eps = 1e-5);
@@ -118,16 +119,16 @@ class LayerNorm : public Module {
   Parameter &weight_, &bias_;
 };
 
-/// Rows of weight [num_embeddings, embedding_dim] by int32 or int64 indices [...]: [..., embedding_dim].
+/// Looks up rows of the weight [num_embeddings, embedding_dim] by int32 or int64 indices [...]; returns [..., embedding_dim].
 class Embedding : public Module {
  public:
-  /// @param padding_idx  its row starts at zero and gets no gradient here; -num_embeddings..num_embeddings-1
-  /// @param gradient     rows: of the looked up ones alone, and optimizers move no others (PyTorch's sparse=True)
-  /// @throws UsageError for padding_idx out of range
+  /// @param padding_idx  row that is initially zero and gets no gradient here; -num_embeddings..num_embeddings-1
+  /// @param gradient     rows: the gradient has only the rows looked up, and optimizers update no others (PyTorch's sparse=True)
+  /// @throws UsageError if padding_idx is out of range
   Embedding(std::int64_t num_embeddings, std::int64_t embedding_dim, std::optional<std::int64_t> padding_idx = {}, GradientForm gradient = GradientForm::dense);
   std::string describe() const override;
   Parameter& weight() { return weight_; }
-  /// Rows start with this deviation, of 1 otherwise; that of padding at zero.
+  /// Sets the deviation of initial rows, which is 1 by default; the padding row starts at zero.
   void start_normal(double deviation);
 
  protected:
@@ -138,12 +139,12 @@ class Embedding : public Module {
   Parameter& weight_;
 };
 
-/// From now on the gradients of a module's embeddings are rows, but for those that are tied to others; to be called before it has memory.
-/// @return whether there are such
+/// Makes the gradients of a module's embeddings row gradients, except of embeddings tied to other parameters. Call before the module is materialised.
+/// @return true if there are such embeddings
 bool embed_by_rows(Module& module);
 
-/// The head of a language model: y = x W^T + b, where W is an embedding's table itself. Saved under both names, as a Linear's weight lies
-/// in files. @param x  [..., embedding_dim]; y [..., num_embeddings]
+/// Output layer of a language model: y = x W^T + b, where W is an embedding's table. It is saved under both names, in the layout of a Linear's weight.
+/// @param x  [..., embedding_dim]; y is [..., num_embeddings]
 class TiedLinear : public Module {
  public:
   /// @param table  must outlive the module's use

@@ -45,7 +45,7 @@ struct Identity : Activation {
   Identity() : Activation("Identity", [](Value x) { return x; }) {}
 };
 
-/// A square window; the stride is the kernel's size where none is given.
+/// Returns a square window; without a stride it is the kernel's size.
 Window square_window(std::int64_t kernel, std::int64_t stride = 0, std::int64_t padding = 0);
 
 class MaxPool2d : public Module {
@@ -84,7 +84,7 @@ class AdaptiveAvgPool2d : public Module {
   Pair extents_;
 };
 
-/// Zeroes a share `rate` of its input in training; draws from the stream of its path.
+/// Zeroes a share `rate` of its input in training. Draws are keyed by the module's path.
 class Dropout : public Module {
  public:
   /// @throws UsageError for a rate outside 0..1
@@ -99,7 +99,7 @@ class Dropout : public Module {
   double rate_;
 };
 
-/// [N, ...] to [N, features]; images [N, H, W, C] in torchvision's order C, H, W, so that weights of the next Linear are the files'.
+/// Flattens [N, ...] to [N, features]; images [N, H, W, C] in torchvision's order C, H, W, so that weights of the next Linear need no permutation.
 class Flatten : public Module {
  public:
   std::string describe() const override { return "Flatten"; }

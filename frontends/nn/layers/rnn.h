@@ -1,5 +1,5 @@
 // Recurrent layers. Names, state and defaults are PyTorch's, batch first.
-// Legend: N sequences of T steps, I inputs and H hidden numbers a step, D directions, L layers.
+// Legend: N sequences of T steps, I input size, H hidden size, D directions, L layers.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -14,13 +14,13 @@ enum class Bidirectional { no, yes };
 
 struct RecurrentOptions {
   std::int64_t layers = 1;
-  Bidirectional bidirectional = Bidirectional::no;  // yes: a second set of parameters reads each sequence from its end, in every layer
-  double dropout = 0;                               // share that is zeroed, in training, of what every layer but the last gives
+  Bidirectional bidirectional = Bidirectional::no;  // yes: every layer has a second set of parameters, which reads each sequence from its end
+  double dropout = 0;                               // share of each layer's output that is zeroed in training, except the last layer's
 };
 
-/// What LSTM and GRU share. Inputs: x [N, T, I]; lengths int64 [N], 0..T, as of PyTorch's packed sequences (empty: all T); the first states
-/// [L D, N, H] (empty: zeros). Gives the last layer's output [N, T, H D], zeros behind each sequence's end, forwards before backwards in its last
-/// axis; and the states after each sequence's last step, [L D, N, H], layer by layer, forwards first.
+/// Base of LSTM and GRU. Inputs: x [N, T, I]; lengths int64 [N], 0..T, as of PyTorch's packed sequences (empty: all T); initial states [L D, N, H] (empty:
+/// zeros). Returns the last layer's output [N, T, H D], zeros after each sequence's end, with the forward direction first in the last axis; and the states
+/// after each sequence's last step, [L D, N, H], by layer, the forward direction first.
 class Recurrent : public Module {
  public:
   std::string describe() const override;
@@ -29,15 +29,16 @@ class Recurrent : public Module {
   struct Sizes {
     std::int64_t input, hidden, gates;
   };
-  /// One layer in one direction.
+  /// The parameters of one layer in one direction.
   struct Cell {
-    Parameter &weight_ih, &weight_hh, &bias_ih, &bias_hh;  // weights [I, G H] and [H, G H] in memory, turned in files
+    Parameter &weight_ih, &weight_hh, &bias_ih, &bias_hh;  // weights [I, G H] and [H, G H] in memory, transposed in files
   };
-  /// @param states  how many states there are: 1 or 2
+  /// @param states  number of states: 1 or 2
   /// @throws UsageError for sizes that are not 1 or more, or a rate outside 0..1
   Recurrent(const char* kind, const Sizes& sizes, std::size_t states, const RecurrentOptions& options);
   Values forward_values(Values in) override;
-  /// The output and the last states. @param in  x [N, T, I] @param start  of each state [N, H], or empty
+  /// Runs one layer in one direction; returns its output and last states.
+  /// @param in  x [N, T, I]  @param start  [N, H] for each state, or empty
   virtual Values run(Sequences in, const Cell& cell, Values start) const = 0;
 
  private:
@@ -51,7 +52,7 @@ class Recurrent : public Module {
   std::vector<Cell> cells_;  // [L D]
 };
 
-/// Long short-term memory. Inputs: x, lengths, h0, c0; gives output, h_n, c_n. The formulas stand at gemel::lstm.
+/// Long short-term memory. Inputs: x, lengths, h0, c0. Returns output, h_n, c_n. Formulas: gemel::lstm.
 class LSTM : public Recurrent {
  public:
   LSTM(std::int64_t input, std::int64_t hidden, const RecurrentOptions& options = {});
@@ -60,7 +61,7 @@ class LSTM : public Recurrent {
   Values run(Sequences in, const Cell& cell, Values start) const override;
 };
 
-/// Gated recurrent unit. Inputs: x, lengths, h0; gives output, h_n. The formulas stand at gemel::gru.
+/// Gated recurrent unit. Inputs: x, lengths, h0. Returns output, h_n. Formulas: gemel::gru.
 class GRU : public Recurrent {
  public:
   GRU(std::int64_t input, std::int64_t hidden, const RecurrentOptions& options = {});

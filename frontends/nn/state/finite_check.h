@@ -1,4 +1,4 @@
-// Whether numbers are finite: weights before they are written, outputs before they are shown.
+// Checks that numbers are finite: weights before they are written, outputs before they are shown.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace gemel::nn {
 
-/// The first element that is infinite or no number; none where all are finite, or of a type that is no floating one.
+/// Returns the index of the first element that is infinite or NaN; none if all are finite, or the type is not floating-point.
 std::optional<std::int64_t> first_not_finite(DType dtype, std::span<const std::byte> elements);
 
-/// Of several tensors, in words: `fc1.weight is not finite at its element 7`. None where all are.
+/// Returns the error text for the first tensor that is not finite: `fc1.weight is not finite at its element 7`; none if all are finite.
 std::optional<std::string> not_finite_in(std::span<const NamedTensor> tensors);
 
 }  // namespace gemel::nn

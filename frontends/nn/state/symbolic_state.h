@@ -1,4 +1,4 @@
-// StateNames: a module traced over names in place of its parameters and buffers, so that no memory is needed for them.
+// StateNames: runs a module on symbols in place of its parameters and buffers, so that they need no memory.
 #pragma once
 #include <cstddef>
 #include <span>
@@ -11,23 +11,24 @@
 
 namespace gemel::nn {
 
-/// What a module has comes back when this ends.
+/// Replaces the state of a module as long as it lives.
 class StateNames {
  public:
-  /// @param module  outlives this
+  /// @param module  must outlive this object
   explicit StateNames(Module& module);
   ~StateNames();
   StateNames(const StateNames&) = delete;
   StateNames& operator=(const StateNames&) = delete;
 
-  /// Inputs for a capture: the tensors of all parameters, each once, under the path of the one that holds it, then all buffers.
+  /// Specs of a capture's inputs: each parameter's tensor once, under the path of its owner, then all buffers.
   const Specs& specs() const { return specs_; }
   const std::vector<std::string>& paths() const { return paths_; }
-  /// How many of them are parameters.
+  /// Number of parameters among them.
   std::size_t parameters() const { return parameters_.size(); }
-  /// Whether parameter `i` is trained, and not frozen.
+  /// Tells if parameter `i` is trainable.
   bool is_trained(std::size_t i) const { return parameters_[i]->trainable; }
-  /// Gives the module these names, within the capture. @return its parameters, as leaves
+  /// Gives the module symbols, within the capture.
+  /// @return its parameters, as leaves
   Values fill(std::span<const Value> names);
 
  private:

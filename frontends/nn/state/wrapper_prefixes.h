@@ -1,4 +1,4 @@
-// What stands before all names of a state dict that comes from a module inside another.
+// Prefixes of all names in the state dict of a wrapped module.
 #pragma once
 #include <algorithm>
 #include <array>
@@ -6,16 +6,16 @@
 
 namespace gemel::nn {
 
-/// PyTorch's DataParallel and DistributedDataParallel, torch.compile, and a member of a module around the model.
+/// Prefixes of PyTorch's DataParallel and DistributedDataParallel, of torch.compile, and of a module with the model as member.
 inline constexpr std::array<std::string_view, 3> kWrappers{"module.", "_orig_mod.", "model."};
 
-/// The length of the wrapper at the beginning of a name; 0: there is none.
+/// Returns the length of the wrapper's prefix of a name; 0: none.
 inline std::size_t wrapper_of(std::string_view name) {
   const auto* found = std::ranges::find_if(kWrappers, [name](std::string_view w) { return name.starts_with(w); });
   return found == kWrappers.end() ? 0 : found->size();
 }
 
-/// The name without any of them.
+/// Removes all wrappers' prefixes from a name.
 inline std::string_view without_wrappers(std::string_view name) {
   while (const std::size_t n = wrapper_of(name)) name.remove_prefix(n);
   return name;

@@ -1,4 +1,4 @@
-// Checkpoints: all that a run needs to go on bit for bit, in one safetensors file that appears whole or not at all.
+// Checkpoints: the full state of a run, to resume it bit for bit, in one safetensors file that is written atomically.
 #pragma once
 #include <cstdint>
 #include <filesystem>
@@ -16,47 +16,48 @@
 
 namespace gemel::train {
 
-/// Where a run stands.
+/// Progress of a run.
 struct RunState {
-  std::int64_t step = 0;              // steps done
-  std::int64_t epoch = 0, batch = 0;  // the next batch to train
+  std::int64_t step = 0;              // completed steps
+  std::int64_t epoch = 0, batch = 0;  // next batch to train
   Sums sums;                          // of this epoch's batches so far
   RanksState ranks;                   // of a checkpoint
 };
 
-/// Where a run puts its checkpoints. Those of other runs stay, but for one of the same step, which is written over.
+/// Folder of a run's checkpoints. Those of other runs are kept, except that one of the same step is overwritten.
 struct CheckpointFolder {
   std::filesystem::path path;
-  std::int64_t run = 1;                    // a count of the runs that wrote into it, this one included
-  std::vector<std::filesystem::path> own;  // of this run, the first to be removed first
+  std::int64_t run = 1;                    // number of the run among those that wrote to the folder
+  std::vector<std::filesystem::path> own;  // of this run, the oldest first
 };
-/// For a run that begins afresh, or goes on from a file of its choice.
+/// Returns the folder for a run that starts anew, or resumes from a file of its choice.
 CheckpointFolder begin_in(const std::filesystem::path& folder);
-/// For a run that goes on from the folder's newest file.
+/// Returns the folder for a run that resumes from the folder's newest file.
 CheckpointFolder go_on_in(const std::filesystem::path& folder, const std::filesystem::path& file);
-/// What its lock is for.
+/// Purpose of the folder's lock.
 constexpr const char* kCheckpoint = "checkpoint";
-/// Makes the folder. @throws DataError where that fails, nothing can be written in it, or a living run writes into it
+/// Makes the folder.
+/// @throws DataError if that fails, the folder is not writable, or a running process writes to it
 void prepare_checkpoints(const std::filesystem::path& folder);
-/// The folder's checkpoints by run, then by step, the newest last. Both numbers stand in the files, so that copies keep their order; a file whose
-/// numbers cannot be read is left out.
+/// Returns the folder's checkpoints by run, then by step, the newest last. Both numbers are in the files, so that copies keep their order. Files whose numbers
+/// cannot be read are left out.
 std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& folder);
 
-/// Writes `checkpoint-STEP.safetensors` into the folder and keeps it and the one that the run wrote last before it.
-/// @return its path  @throws DataError where it cannot be written  @throws Error for weights that are not finite; older checkpoints stay
+/// Writes `checkpoint-STEP.safetensors`, and keeps it and the run's previous one.
+/// @return its path  @throws DataError if it cannot be written  @throws Error for weights that are not finite; older checkpoints are kept
 std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module& model, const optim::Optimizer& optimizer, const RunState& state,
                                       const RunIdentity& identity);
 
-/// The newest checkpoint of a folder that is whole, by its checksum too, if there is one.
-/// @param tell  is told of those passed over, and why
+/// Returns the newest checkpoint of a folder that is complete and has a valid checksum, if any.
+/// @param tell  called for each one that is skipped, with the reason
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder, const std::function<void(const std::string&)>& tell);
 
 struct Restored {
   RunState state;
-  std::vector<std::string> warnings;  // see differences_from
+  std::vector<std::string> warnings;  // of differences_from
 };
-/// Gives model and optimizer the saved contents.
-/// @throws DataError naming what is missing, unknown or of another shape; or what makes this another run, see differences_from
+/// Loads a checkpoint into model and optimizer.
+/// @throws DataError naming what is missing, unknown or of another shape, or how this run differs: see differences_from
 Restored load_checkpoint(const std::filesystem::path& file, nn::Module& model, optim::Optimizer& optimizer, Session& session, const RunIdentity& identity);
 
 }  // namespace gemel::train

@@ -1,4 +1,4 @@
-// The numbers in a checkpoint's metadata.
+// Numbers in a checkpoint's metadata.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -9,16 +9,17 @@
 namespace gemel::train {
 
 struct CheckpointNumbers {
-  std::int64_t run = 1;                         // a count of the runs that wrote into the folder: those of a later run are newer, whatever their step
+  std::int64_t run = 1;  // number of the run among those that wrote to the folder; a later run's checkpoints are newer, whatever their step
   std::int64_t step = 0, epoch = 0, batch = 0;  // as in RunState
   Sums sums = {};
   std::int64_t optimizer_steps = 0;
-  std::vector<std::int64_t> parameter_steps = {};  // of each; none: all are the optimizer's
+  std::vector<std::int64_t> parameter_steps = {};  // [parameter]; empty: optimizer_steps for all
 };
 
-/// As text that comes back to the bit.
+/// Writes numbers as text that is read back exactly.
 FileMetadata metadata_of(const CheckpointNumbers& numbers);
-/// @throws DataError where one is missing, is no number or is out of its range
+/// Reads the numbers.
+/// @throws DataError if one is missing, is not a number or is out of range
 CheckpointNumbers numbers_in(const SafetensorsHeader& file);
 
 }  // namespace gemel::train

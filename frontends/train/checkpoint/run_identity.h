@@ -1,4 +1,4 @@
-// What makes a run that goes on from a checkpoint the same run, and what a difference means.
+// RunIdentity: what must be equal for a run to resume from a checkpoint, and what follows from a difference.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace gemel::train {
 
-/// What follows from a difference: results that differ in the last bits; training by another setting from here on; samples left
-/// out or met twice, where the run stands in the middle of an epoch; weights or optimizer state of other names or shapes.
+/// Effect of a difference. last_bits: results differ in the last bits. setting: training continues with another setting. sample_order: samples are left out or
+/// repeated, if the run is within an epoch. state: weights or optimizer state have other names or shapes.
 enum class Bearing { last_bits, setting, sample_order, state };
 
 struct IdentityPart {
@@ -17,18 +17,18 @@ struct IdentityPart {
 };
 using RunIdentity = std::vector<IdentityPart>;
 
-/// Tells builds of the program apart.
+/// Identifies the build of the program.
 const std::string& build_identity();
 
-/// Names of parts: a run that has the second is told apart without the first.
+/// Names of parts. A run that has the second one is identified without the first.
 inline constexpr const char *kBatches = "number of batches", *kBatchSize = "batch size";
 
-/// Where a checkpoint keeps a part.
+/// Returns the metadata key of a part.
 std::string metadata_key(const IdentityPart& part);
 
-/// One line for each part that is not as the checkpoint has it, with what follows from it.
-/// @param middle_of_epoch  whether the checkpoint was made before the end of an epoch
-/// @throws DataError where the run cannot be gone on with: another model or optimizer, or another order of samples in the middle of an epoch
+/// Returns one line for each part that differs from the checkpoint's, with the effect.
+/// @param middle_of_epoch  true: the checkpoint was made within an epoch
+/// @throws DataError if the run cannot resume: another model or optimizer, or another order of samples within an epoch
 std::vector<std::string> differences_from(const FileMetadata& checkpoint, const RunIdentity& now, bool middle_of_epoch);
 
 }  // namespace gemel::train

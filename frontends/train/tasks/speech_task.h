@@ -1,4 +1,4 @@
-// The task of models that recognise speech: which characters were said.
+// SpeechTask: trains models that recognise speech as characters.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,10 +7,9 @@
 
 namespace gemel::train {
 
-/// A batch is one of datasets::Speech. The module takes "features" and "frames" and gives log-probabilities float32 [N, P, C] of characters and the blank, and
-/// how many of a sample's P count, int64 [N]. The loss is connectionist temporal classification's, a mean over samples: infinite where a transcript does not
-/// fit its frames. Its metrics are wer, the errors of words over the words that were said, and cer, the same of characters, of the likeliest class at each
-/// frame; the smaller the better.
+/// A batch is one of datasets::Speech. The module takes "features" and "frames", and returns log-probabilities float32 [N, P, C] of characters and the blank,
+/// and the number of each sample's P that are valid, int64 [N]. The loss is CTC's, a mean over samples; it is infinite if a transcript does not fit its frames.
+/// Metrics, of the most likely class of each frame, are the word error rate `wer` and the character error rate `cer`; lower is better.
 class SpeechTask : public Task {
  public:
   explicit SpeechTask(nn::Module& module) : module_(module) {}
@@ -24,8 +23,9 @@ class SpeechTask : public Task {
   nn::Module& module_;
 };
 
-/// What a model of speech writes, greedily. @param classes  the likeliest of each frame, [N, P]  @param frames  of each sample that count
-/// @return  a text for each sample
+/// Decodes the output of a speech model greedily.
+/// @param classes  most likely class of each frame, [N, P]  @param frames  number of valid frames of each sample
+/// @return [N] texts
 std::vector<std::string> texts_of(std::span<const double> classes, std::span<const double> frames);
 
 }  // namespace gemel::train

@@ -1,5 +1,5 @@
-// Tasks: what a model is trained and judged by, over batches of named tensors. Everything is a sum, so that masks, uneven shards and
-// micro-batches are exact: losses and their weight, and the counts that metrics are made of.
+// Task: what a model is trained on and evaluated by, over batches of named tensors. Losses, their weights and the counts for metrics are sums, so that masks,
+// uneven shards and micro-batches are exact.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -17,7 +17,7 @@ namespace gemel::train {
 class Inputs {
  public:
   Inputs(std::span<const std::string> names, std::span<const Value> values) : names_(names), values_(values) {}
-  /// @throws UsageError where the task does not name it
+  /// @throws UsageError if the task does not name the tensor
   const Value& operator[](std::string_view name) const;
 
  private:
@@ -25,17 +25,17 @@ class Inputs {
   std::span<const Value> values_;
 };
 
-/// What a forward pass gives.
+/// Results of a forward pass.
 struct Outcome {
-  Value loss;           // float32 []: the sum of the batch's losses
-  Values outputs = {};  // what `count` looks at on the host, without history
+  Value loss;           // float32 []: sum of the batch's losses
+  Values outputs = {};  // what `count` reads on the host, without history
 };
 
-/// Sums over batches. They merge by addition.
+/// Sums over batches, which merge by addition.
 struct Sums {
   std::int64_t samples = 0;
   double loss = 0, weight = 0;
-  std::vector<double> counts = {};  // the task's own; none: all 0
+  std::vector<double> counts = {};  // the task's own; empty: all 0
 
   Sums& operator+=(const Sums& more);
   double mean_loss() const { return weight > 0 ? loss / weight : 0; }
@@ -52,28 +52,29 @@ class Task {
   virtual nn::Module& module() = 0;
   /// Names of the batch's tensors that `forward` reads.
   virtual std::vector<std::string> inputs() const = 0;
-  /// Told before the module is cut into stages, of which none holds all of it: what takes the whole module besides the pass that is trained, `forward` then
-  /// leaves out of evaluation.
+  /// Called before the module is divided into stages, none of which holds all of it. In evaluation `forward` must then omit computation on the full module
+  /// beyond the trained forward pass.
   virtual void cut_into_stages() {}
-  /// Forward pass and loss, in the module's mode, in whatever front end.
+  /// Computes the forward pass and the loss, in the module's mode and in any front end.
   virtual Outcome forward(const Inputs& batch) = 0;
-  /// What the batch's summed loss is to be divided by, with that of the rest of its step: here the samples.
+  /// Returns the divisor of the batch's summed loss, to be added over the step; by default the number of samples.
   virtual double weight(const datasets::Batch& batch) const { return static_cast<double>(batch.samples); }
-  /// What metrics are made of. @param outputs  the numbers of each of the outcome's outputs
+  /// Returns counts for metrics.
+  /// @param outputs  the numbers of each of the outcome's outputs
   virtual std::vector<double> count(const datasets::Batch& batch, std::span<const std::vector<double>> outputs) const;
-  /// From sums over all batches, the one that matters most first.
+  /// Computes the metrics from sums over all batches, the most important one first.
   virtual std::vector<Metric> metrics(const Sums& sums) const;
 };
 
-/// What a classification reads, and is trained and judged by.
+/// Options of a classification task.
 struct ClassificationOptions {
-  std::vector<std::string> tensors = {"images"};  // of a batch, that the module takes
-  std::string first_metric = "accuracy";          // with two classes any that metrics() gives, and "matthews"
-  double label_smoothing = 0;                     // of the loss, in training and evaluation alike; 0..1
+  std::vector<std::string> tensors = {"images"};  // of a batch, which the module takes
+  std::string first_metric = "accuracy";          // with two classes any name of metrics(), or "matthews"
+  double label_smoothing = 0;                     // of the loss, in training and evaluation; 0..1
 };
 
-/// One class a sample, the tensor "labels". Its metrics are accuracy and, for two classes, of which 1 is the one looked for, precision, recall
-/// and f1; Matthews' correlation where it is asked for.
+/// Classification with one class a sample, the tensor "labels". Metrics are accuracy and, for two classes, of which 1 is the positive one, precision, recall
+/// and f1; also Matthews' correlation if requested.
 /// Source: B. W. Matthews, Comparison of the predicted and observed secondary structure of T4 phage lysozyme, 1975
 class ClassificationTask : public Task {
  public:

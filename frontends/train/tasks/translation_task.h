@@ -1,4 +1,4 @@
-// The task of models that translate.
+// TranslationTask: trains models that translate.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -10,20 +10,20 @@
 namespace gemel::train {
 
 struct TranslationTaskOptions {
-  std::int64_t end = 2;                                                       // the token behind a translation
-  double label_smoothing = 0;                                                 // of the loss, in training and evaluation alike; 0..1
-  std::function<std::string(const std::vector<std::int64_t>&)> text_of = {};  // of tokens; BLEU is over its words
+  std::int64_t end = 2;                                                       // token after a translation
+  double label_smoothing = 0;                                                 // of the loss, in training and evaluation; 0..1
+  std::function<std::string(const std::vector<std::int64_t>&)> text_of = {};  // converts tokens to text; BLEU is over its words
 };
 
-/// A batch has "source" int64 [N, S], "target" int64 [N, T] and "labels" int64 [N, T]: the token that follows each of the target's, below 0 where there is
-/// none. Of source and target the module gives logits [N, T, V], whose cross-entropy is summed over the labels and divided by their number.
-/// In evaluation mode it also translates the source alone: tokens int64 [N, L]; what lies behind the first `end` counts nothing. The metrics, of which there
-/// are none where the module is cut into stages, are then
-/// - bleu: BleuCounts::score of all translations against the labels, as texts without `end`;
-/// - token_accuracy: the share of labels, `end` among them, that the translation has at the same place.
+/// A batch has "source" int64 [N, S], "target" int64 [N, T] and "labels" int64 [N, T]: the token that follows each of the target's, negative for padding. From
+/// source and target the module computes logits [N, T, V]; the loss is their cross-entropy divided by the number of labels.
+/// In evaluation mode the module also translates the source alone: tokens int64 [N, L], of which those after the first `end` are ignored. The metrics, which a
+/// module in stages does not have, are
+/// - bleu: BleuCounts::score of all translations and labels, as texts without `end`;
+/// - token_accuracy: share of labels, `end` included, that the translation has at the same position.
 class TranslationTask : public Task {
  public:
-  /// @param module  must outlive it
+  /// @param module  must outlive this object
   TranslationTask(nn::Module& module, TranslationTaskOptions options) : module_(module), options_(std::move(options)) {}
   nn::Module& module() override { return module_; }
   void cut_into_stages() override { translates_ = false; }
@@ -39,7 +39,7 @@ class TranslationTask : public Task {
   bool translates_ = true;  // in evaluation
 };
 
-/// What stands before the first `end` in a row of tokens.
+/// Returns the tokens of a row before its first `end`.
 std::vector<std::int64_t> before_end(std::span<const double> row, std::int64_t end);
 
 }  // namespace gemel::train

@@ -1,4 +1,4 @@
-// What a recogniser of speech wrote, and how many words of it are wrong.
+// Word error rate of recognised speech.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -7,11 +7,11 @@
 
 namespace gemel::train {
 
-/// The labels of the likeliest alignment of connectionist temporal classification: of runs of one class the first, without blanks.
-/// @param classes  the likeliest of each frame that counts
+/// Decodes CTC greedily: takes the first of each run of one class, without blanks.
+/// @param classes  most likely class of each valid frame
 std::vector<std::int64_t> greedy_ctc(std::span<const std::int64_t> classes, std::int64_t blank = 0);
 
-/// They merge by addition, so that the rate of a data set is that of all its words.
+/// Counts of words, which merge by addition, so that the rate is that of all words of a data set.
 struct WordErrors {
   std::int64_t errors = 0, words = 0;
 
@@ -20,11 +20,11 @@ struct WordErrors {
     words += more.words;
     return *this;
   }
-  /// The word error rate, above 1 where more is written than was said. Without words 0, or where something is written all the same, infinity.
+  /// Returns the word error rate, which is above 1 if more is written than was said. Without reference words it is 0, or infinity if something is written.
   double rate() const;
 };
 
-/// Words inserted, deleted and replaced, and the words of the reference. Words are those of split_words.h.
+/// Counts words inserted, deleted and replaced, and the words of the reference. Words are split by split_words.h.
 WordErrors word_errors(std::string_view reference, std::string_view hypothesis);
 
 }  // namespace gemel::train
