@@ -1,5 +1,6 @@
 // Launch: argument of a variant's `launch` function. It holds the problem and its memory, and enqueues kernels.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <initializer_list>
@@ -27,11 +28,11 @@ class Arguments : public std::vector<opencl::Argument> {
  public:
   template <class... T>
   Arguments(const T&... what) {
-    reserve((std::size_t{0} + ... + count(what)));
     add(what...);
   }
   template <class... T>
   void add(const T&... what) {
+    if (const std::size_t needed = (size() + ... + count(what)); needed > capacity()) reserve(std::max(needed, 2 * capacity()));
     (add_one(what), ...);
   }
 
