@@ -1,5 +1,6 @@
 // Launch: argument of a variant's `launch` function. It holds the problem and its memory, and enqueues kernels.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <initializer_list>
@@ -21,17 +22,17 @@ struct LaunchTarget {
   opencl::Region error_word;
 };
 
-/// A kernel's arguments, in order: `Arguments(l.inputs(), l.out(0), rows, columns)`. Regions pass as they are, int64 as `long`, int32 and bool as
-/// `int`, float and double as `float`; a list passes each of its elements.
+/// Arguments of a kernel, in order: `Arguments(l.inputs(), l.out(0), rows, columns)`. A kernel gets int64 as `long`, int32 and bool as `int`, float and
+/// double as `float`. A list adds each of its elements.
 class Arguments : public std::vector<opencl::Argument> {
  public:
   template <class... T>
   Arguments(const T&... what) {
-    reserve((std::size_t{0} + ... + count(what)));
     add(what...);
   }
   template <class... T>
   void add(const T&... what) {
+    if (const std::size_t needed = (size() + ... + count(what)); needed > capacity()) reserve(std::max(needed, 2 * capacity()));
     (add_one(what), ...);
   }
 
@@ -55,7 +56,7 @@ class Arguments : public std::vector<opencl::Argument> {
       emplace_back(what);
   }
 };
-/// Numbers that a kernel takes as `int`. @throws what narrow throws
+/// Converts numbers that a kernel takes as `int`. @throws what narrow throws
 template <class... T>
 std::array<std::int32_t, sizeof...(T)> ints(T... numbers) {
   return {narrow<std::int32_t>(numbers)...};
@@ -92,7 +93,7 @@ class Launch {
 
   /// Source of the epilogue for the last kernel of a product; empty without an epilogue.
   std::string_view epilogue_text() const { return problem_.op.epilogue ? std::string_view(problem_.op.epilogue->text) : ""; }
-  /// That kernel's further arguments. @param first  element of the output where what the kernel writes begins
+  /// Arguments of the epilogue, which follow those of the kernel. @param first  index of the first output element that the kernel writes
   Arguments epilogue_arguments(std::int64_t first = 0) const;
 
   /// Enqueues a kernel of an embedded file. @param options  compiler options, such as "-DTILE=16"

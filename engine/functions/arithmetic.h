@@ -9,20 +9,20 @@
 
 namespace gemel {
 
-/// a / b; integers and booleans are divided as float32.
+/// Divides a / b; integers and booleans are divided as float32.
 Value true_divide(Value a, Value b);
-/// A number beside a tensor.
+/// A scalar operand beside a tensor.
 struct Number {
   template <class T>
   requires std::is_arithmetic_v<T> Number(T number)
       : value(static_cast<double>(number)), whole(std::is_integral_v<T> ? static_cast<std::int64_t>(number) : 0), is_fraction(std::is_floating_point_v<T>) {}
   double value;
-  std::int64_t whole;  // exactly, of an integer
-  bool is_fraction;    // of a floating type, whatever its value
+  std::int64_t whole;  // exact value of an integer
+  bool is_fraction;    // true for a floating type, whatever its value
 };
-/// x, and a tensor of one element for the number, both of the type that PyTorch gives them: x's, which is float32 for integers beside a fraction, and
-/// int64 for booleans beside an integer. So both front ends understand x * 0.5.
-/// @throws UsageError an integer that the integers of this type do not hold
+/// Returns x and a tensor of one element for the scalar, both of the element type that PyTorch promotes to: x's type, but float32 for integers with a fraction,
+/// and int64 for booleans with an integer.
+/// @throws UsageError for an integer out of range of the element type
 std::pair<Value, Value> alike(Value x, Number number);
 
 inline Value operator+(Value a, Value b) { return add(std::move(a), std::move(b)); }

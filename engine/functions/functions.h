@@ -1,4 +1,4 @@
-// Functions that are compositions of operators: typed, and a small record each, which `gemel ops` and the generated tests read.
+// Functions that are compositions of operators, and a small record of each, which `gemel ops` and the generated tests read.
 #pragma once
 #include <cstdint>
 #include <span>
@@ -11,7 +11,7 @@
 
 namespace gemel {
 
-/// What is known of a function: shapes, cost and gradient are those of the operators that it applies.
+/// Record of a function. Its shapes, cost and gradient follow from the operators that it applies.
 struct FunctionDef {
   std::string name, doc;
   std::vector<std::string> inputs;
@@ -20,21 +20,22 @@ struct FunctionDef {
   std::vector<Sample> (*samples)();
 };
 std::span<const FunctionDef* const> functions();
-/// nullptr where there is none of that name.
+/// Returns the record of that name, or nullptr.
 const FunctionDef* find_function(std::string_view name);
 
 const FunctionDef& true_divide_def();  // engine/functions/arithmetic.h
 
 inline namespace ops {
 
-/// Rows of `weight` [V, D] by indices [...]: [..., D].
+/// Looks up rows of `weight` [V, D] by indices [...]; returns [..., D].
 Value embedding(Value weight, Value indices);
 const FunctionDef& embedding_def();
 
 struct Convolution1d {
   std::int64_t stride = 1, padding = 0, dilation = 1, groups = 1;
 };
-/// Cross-correlation along time. @param x [N, T, C] @param w [R, C / groups, K] @return [N, P, K]
+/// Cross-correlation along time.
+/// @param x  [N, T, C]  @param w  [R, C / groups, K]  @return [N, P, K]
 Value conv1d(Value x, Value w, const Convolution1d& c = {});
 const FunctionDef& conv1d_def();
 

@@ -1,4 +1,4 @@
-// What functions of several families take.
+// Types of parameters that functions of several families have.
 #pragma once
 #include <array>
 #include <cstdint>

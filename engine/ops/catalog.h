@@ -1,4 +1,4 @@
-// The list of all operators. Each record is defined in the source of its family.
+// The list of all operators, which joins the lists of the families.
 #pragma once
 #include <span>
 #include <string_view>

@@ -1,5 +1,5 @@
-// The operators as typed functions. Arguments are passed by value where an output may take over their memory: move values that are no longer needed.
-// Legend: images are [N, H, W, C]; convolution weights [R, S, C / groups, K]; linear weights [in, out].
+// All operators and functions, typed, and the operators' records. Arguments are passed by value where an output may take over their memory: move values
+// that are no longer needed. Legend: images are [N, H, W, C]; convolution weights [R, S, C / groups, K]; linear weights [in, out].
 // Errors: an invalid call throws ShapeError with the operator, what was given and what is accepted.
 #pragma once
 #include "engine/functions/arithmetic.h"

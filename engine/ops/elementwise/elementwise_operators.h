@@ -7,7 +7,7 @@
 
 namespace gemel::inline ops {
 
-// ---- of two inputs, with broadcasting; both sides of one element type
+// ---- of two inputs of one element type, with broadcasting
 Value add(Value a, Value b);
 Value subtract(Value a, Value b);
 Value multiply(Value a, Value b);
@@ -16,7 +16,7 @@ Value maximum(Value a, Value b);
 Value minimum(Value a, Value b);
 /// a to the power of b.
 Value power(Value a, Value b);
-/// Comparisons give bool.
+/// Comparisons return bool.
 Value equal(Value a, Value b);
 Value not_equal(Value a, Value b);
 Value less(Value a, Value b);
@@ -25,7 +25,7 @@ Value greater(Value a, Value b);
 Value greater_equal(Value a, Value b);
 Value logical_and(Value a, Value b);
 Value logical_or(Value a, Value b);
-/// a where the condition (bool) holds, else b.
+/// Returns a where the condition (bool) holds, else b.
 Value where(Value condition, Value a, Value b);
 
 // ---- of one input
@@ -46,17 +46,19 @@ Value sigmoid(Value x);
 Value logical_not(Value x);
 Value is_finite(Value x);
 Value clamp(Value x, double low, double high);
-/// Floating to integer truncates; to bool is "not 0".
+/// Converts to another element type. Floating point to integer truncates; to bool is x != 0.
 Value cast(Value x, DType dtype);
 Value relu(Value x);
 Value relu6(Value x);
 Value silu(Value x);
 Value hard_swish(Value x);
-/// x Phi(x), exact (with erf).
+/// x Phi(x), computed exactly (with erf).
 Value gelu(Value x);
-/// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), GPT-2's. Source: D. Hendrycks, K. Gimpel, Gaussian error linear units, 2016
+/// 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as in GPT-2.
+/// Source: D. Hendrycks, K. Gimpel, Gaussian error linear units, 2016
 Value gelu_tanh(Value x);
-/// Gradients of activations: dy times the derivative. @param y the output that relu and relu6 keep @param x the input
+/// Gradients of activations: dy times the derivative.
+/// @param y  output of relu and relu6  @param x  input of the others
 Value relu_gradient(Value dy, Value y);
 Value relu6_gradient(Value dy, Value y);
 Value silu_gradient(Value dy, Value x);

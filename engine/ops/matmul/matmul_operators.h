@@ -8,10 +8,12 @@
 
 namespace gemel::inline ops {
 
-/// op(a) op(b). @param a [..., M, K] @param b [..., K, N] (before transposing) @return [..., M, N]; leading axes are equal,
-/// or one side has none and serves them all
+/// Returns op(a) op(b), op being the transpose if asked for.
+/// @param a  op(a) is [..., M, K]  @param b  op(b) is [..., K, N]
+/// @return [..., M, N]; leading axes are equal, or one side has none and is used with all of the other's
 Value matmul(Value a, Value b, Transpose transpose_a = Transpose::no, Transpose transpose_b = Transpose::no, const Value& into = {});
-/// sum += op(a) op(b), in its memory; float32. @param sum  shaped as the product  @return it, as it is then
+/// Computes sum += op(a) op(b) in the memory of the sum; float32.
+/// @param sum  of the product's shape  @return the sum after the addition
 Value add_matmul(const Value& sum, Value a, Value b, Transpose transpose_a = Transpose::no, Transpose transpose_b = Transpose::no);
 
 // ---- records

@@ -54,11 +54,12 @@ struct ColumnKernel {
   Mapping mapping;
   std::string options = {};
 };
-/// Enqueues a reduction; `first` are its leading arguments.
+/// Enqueues a reduction.
+/// @param first  leading arguments of the kernel
 void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& spans, const SpanMemory& memory, Arguments first);
-/// Enqueues an elementwise pass over runs of rows, with what a fused record appends.
+/// Enqueues an elementwise pass over runs of rows, with the epilogue of a fused record.
 void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, Arguments first);
-/// One work-item a channel.
+/// Range of one work-item a channel.
 opencl::Range channel_range(std::int64_t channels);
 
 }  // namespace gemel::inline ops

@@ -7,34 +7,34 @@
 
 namespace gemel::inline ops {
 
-/// What a normalisation multiplies by and adds.
+/// Factor and offset of a normalisation.
 struct Scaling {
   const Value &gamma, &beta;
 };
-/// Of batch_norm, moved in place: mean and variance [C], and the batches seen, int64 [].
+/// Running statistics of batch_norm, updated in place: mean and variance [C], and the number of batches seen, int64 [].
 struct RunningStatistics {
   const Value &mean, &var, &batches;
 };
-/// Normalises each channel (last axis) by the batch's mean and biased variance, and moves the running statistics:
-/// running += momentum (batch - running), with the unbiased variance; batches += 1.
+/// Normalises each channel (last axis) by the batch's mean and biased variance, and updates the running statistics: running += momentum (batch - running), with
+/// the unbiased variance; batches += 1.
 Value batch_norm(Value x, const Scaling& scaling, const RunningStatistics& running, double momentum = 0.1, double eps = 1e-5);
-/// The same with the running mean and variance [C], unchanged.
+/// Normalises each channel by the running mean and variance [C], which are not changed.
 Value batch_norm_inference(Value x, const Scaling& scaling, Value running_mean, Value running_var, double eps = 1e-5);
-/// Of each channel [C] of x [..., C]: its mean, and the sum of its squared deviations from it. Those of parts of a batch can be merged, and
-/// batch_norm_inference then applies them, with gradients for x by both ways.
+/// Moments of each channel of x [..., C]: its mean [C], and the sum of squared deviations from it [C]. Moments of parts of a batch can be merged for
+/// batch_norm_inference to apply; gradients for x flow both ways.
 struct Moments {
   Value mean, squares;
 };
 Moments channel_moments(Value x);
-/// Of the parts of a batch, one a row: what channel_moments gives [parts, C], and their rows, int64 [parts].
+/// Moments of the parts of a batch, [parts, C] each, and the number of rows of each part, int64 [parts].
 struct PartMoments {
   Value mean, squares, rows;
 };
-/// Of a batch: mean and biased variance [C].
+/// Mean and biased variance of a batch, [C] each.
 struct BatchStatistics {
   Value mean, var;
 };
-/// Moves the running statistics as batch_norm does with the whole batch.
+/// Merges the moments of all parts of a batch, and updates the running statistics as batch_norm does for the whole batch.
 BatchStatistics merge_moments(const PartMoments& parts, const RunningStatistics& running, double momentum = 0.1);
 /// Normalises over the last axes, as many as gamma has.
 Value layer_norm(Value x, Value gamma, Value beta, double eps = 1e-5);

@@ -10,12 +10,13 @@ namespace gemel::inline ops {
 
 struct Window {
   Pair kernel{2, 2}, stride{2, 2}, padding{0, 0}, dilation{1, 1};
-  bool ceil_mode = false;     // count a last, partial window
-  bool count_padding = true;  // averages divide by the whole window
+  bool ceil_mode = false;     // include a last, partial window
+  bool count_padding = true;  // averages divide by the full window
 };
+/// Pooling of x [N, H, W, C] over windows; returns [N, P, Q, C].
 Value max_pool2d(Value x, const Window& window);
 Value avg_pool2d(Value x, const Window& window);
-/// Mean over windows that split H x W evenly into `extents`, as PyTorch cuts them.
+/// Averages over windows that split H x W evenly into `extents`, by PyTorch's rule.
 Value adaptive_avg_pool2d(Value x, const Pair& extents);
 
 // ---- records

@@ -46,7 +46,7 @@ struct Call {
   const Geometry* fixed = nullptr;  // compile-time channels and window of a CPU kernel by single channels
 };
 void run(const Launch& launch, const Call& call, Arguments arguments);
-/// Regions followed by n h w c p q, kernel, stride, padding, dilation (all int).
+/// Returns the arguments `first`, followed by n h w c p q, kernel, stride, padding, dilation (all int).
 Arguments arguments_of(std::initializer_list<opencl::Argument> first, const Geometry& g);
 
 }  // namespace gemel::pooling

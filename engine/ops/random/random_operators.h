@@ -1,6 +1,6 @@
-// Draws from the session's random state: the same bits in every interpreter.
-// Numbers are keyed by their sample's place in the epoch, so that shards and micro-batches draw what the whole batch does.
-// @param sample_axis  the axis that counts samples; kNoSampleAxis where the numbers belong to none of them
+// Random numbers, drawn from the session's random state: the same bits in every interpreter.
+// Numbers are keyed by the place of their sample in the epoch, so that shards and micro-batches draw what the whole batch does.
+// @param sample_axis  axis of the samples; kNoSampleAxis if the numbers belong to no sample
 #pragma once
 #include <span>
 
@@ -10,11 +10,11 @@
 namespace gemel::inline ops {
 
 constexpr int kNoSampleAxis = -1;
-/// Zeroes a share `rate` of x, scales the rest by 1 / (1 - rate).
+/// Zeroes a share `rate` of x and scales the rest by 1 / (1 - rate).
 Value dropout(Value x, double rate, int sample_axis = 0);
 Value random_uniform(Session& session, const Shape& shape, double low = 0, double high = 1, int sample_axis = 0);
 Value random_normal(Session& session, const Shape& shape, double mean = 0, double deviation = 1, int sample_axis = 0);
-/// Another random state for trip `count` (int64 []) of a loop.
+/// Returns the random state of trip `count` (int64 []) of a loop.
 Value fold_in(Value state, Value count);
 
 // ---- records

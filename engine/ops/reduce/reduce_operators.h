@@ -10,14 +10,15 @@
 namespace gemel::inline ops {
 
 enum class Keep { no, yes };
-/// Over axes (all where none are given).
+/// Reduce over axes, or over all axes if none are given. Keep::yes keeps them with extent 1.
 Value sum(Value x, const Axes& axes = {}, Keep keep = Keep::no);
 Value mean(Value x, const Axes& axes = {}, Keep keep = Keep::no);
-/// Its gradient is shared equally among equal maxima.
+/// Maximum; its gradient is divided equally among equal maxima.
 Value max(Value x, const Axes& axes = {}, Keep keep = Keep::no);
-/// int64 index of the first maximum along an axis, which is dropped.
+/// Returns the int64 index of the first maximum along an axis, which is removed.
 Value argmax(Value x, std::int64_t axis);
-/// Undoes a broadcast: sums x over the axes along which `shape` was repeated.
+/// Sums x over the axes along which `shape` was broadcast, to that shape.
+/// @param into  memory for the result, or empty
 Value sum_to(Value x, const Shape& shape, const Value& into = {});
 
 // ---- records

@@ -12,34 +12,35 @@
 
 namespace gemel {
 
-/// A tensor of one value.
+/// Makes a tensor whose elements all have one value.
 Value full(Session& session, const Spec& spec, double value);
 
 }  // namespace gemel
 
 namespace gemel::inline ops {
 
-/// The same contents in memory of its own.
+/// Copies x to new memory.
 Value copy(Value x);
-/// destination = source, in place. Shapes and types are equal; the destination is detached first.
+/// destination = source, in place. Shapes and element types are equal. The destination is taken without its history.
 void assign(const Value& destination, Value source);
-/// The same elements, in the same order, under another shape; shares memory. One extent may be -1.
+/// Returns the same elements in the same order under another shape, in the same memory. One extent may be -1.
 Value reshape(Value x, const std::vector<std::int64_t>& shape);
 Value reshape(Value x, const Shape& shape);
 inline Value reshape(Value x, std::initializer_list<std::int64_t> shape) { return reshape(std::move(x), std::vector<std::int64_t>(shape)); }
-/// Repeats along axes of extent 1, and along new leading axes.
+/// Repeats x along axes of extent 1, and along new leading axes.
 Value broadcast_to(Value x, const Shape& shape);
-/// y's axis i is x's axis order[i].
+/// Permutes axes: axis i of the result is axis order[i] of x.
 Value transpose(Value x, const Axes& order);
-/// Joins along an axis; all other extents are equal.
+/// Concatenates along an axis; all other extents are equal.
 Value concatenate(Values xs, std::int64_t axis);
-/// Cuts along an axis into parts of these extents, which add up to it.
+/// Splits along an axis into parts of these extents, which add up to the axis' extent.
 Values split(Value x, const std::vector<std::int64_t>& extents, std::int64_t axis);
-/// Elements starts[k], starts[k] + steps[k], ... below stops[k] of each axis. Starts and stops below 0 count from the end.
+/// Returns elements starts[k], starts[k] + steps[k], ... below stops[k] of each axis. Negative starts and stops count from the end.
 Value slice(Value x, const Axes& starts, const Axes& stops, const Axes& steps = {});
-/// Gradient of slice, of the cut tensor's `shape`: zeros, with dy where slice read. Starts are 0 or more.
+/// Gradient of slice: zeros of the sliced tensor's `shape`, with dy where slice read.
+/// @param starts  0 or more
 Value slice_gradient(Value dy, const Shape& shape, const Axes& starts, const Axes& steps);
-/// `value` before and behind each axis.
+/// Adds `before` and `after` elements of `value` around x, for each axis.
 Value pad(Value x, const Axes& before, const Axes& after, double value = 0);
 
 // ---- records

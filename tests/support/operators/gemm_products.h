@@ -10,6 +10,7 @@
 #include "engine/device/dispatch.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/matmul/gemm_forms.h"
+#include "engine/ops/ops.h"
 #include "opencl/device/device.h"
 
 namespace gemel::testing {
