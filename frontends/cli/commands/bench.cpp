@@ -89,9 +89,8 @@ Json spec_of_line(const Arguments& arguments) {
     if (!all.contains(key)) require_option(key, options);
     if (key != "command" && (v.count(key) == 0 || v[key].defaulted())) all[key] = value;
   }
-  const std::string of_file = file.value("command", std::string()), work = v.count("work")                 ? v["work"].as<std::string>()
-                                                                           : of_file.starts_with("bench ") ? of_file.substr(6)
-                                                                                                           : "";
+  const std::string of_file = file.is_null() ? "" : file.value("command", "");
+  const std::string work = v.count("work") ? v["work"].as<std::string>() : of_file.starts_with("bench ") ? of_file.substr(6) : "";
   check_choice("bench", work, {"train", "infer"});
   if (!file.is_null() && of_file != "bench " + work)
     throw UsageError(fmt::format("spec: command: '{}' is given with gemel bench {}; accepted: \"bench {}\"", of_file, work, work));
