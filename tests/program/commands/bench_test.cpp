@@ -137,8 +137,8 @@ TEST_F(Bench, what_a_planned_case_is_said_to_need_is_enough) {
 
 class SharedInference : public Job {
  protected:
-  static Words infer(const Words& more) {
-    return joined({"bench", "infer", "--model", "lenet", "--input", "3x32x32", "--frontend", "graph", "--batch-size", "5", "--runs", "3", "--warmup", "1"},
+  static Words infer(const Words& more, const char* batch = "5") {
+    return joined({"bench", "infer", "--model", "lenet", "--input", "3x32x32", "--frontend", "graph", "--batch-size", batch, "--runs", "3", "--warmup", "1"},
                   more);
   }
   Json only_case(const Outcome& o) {
@@ -163,7 +163,7 @@ TEST_F(SharedInference, has_a_shard_on_each_process_or_a_stage) {
     EXPECT_EQ(b.contains("stage_peak_bytes"), style == "pipeline");
     EXPECT_FALSE(b.contains("exposed_comm_ms")) << "nothing is summed";
   }
-  expect_refused_on(2, infer({"--batch-size", "1", "--parallel", "ddp"}), "--batch-size: 1 samples are for 2 ranks; accepted: one a rank or more");
+  expect_refused_on(2, infer({"--parallel", "ddp"}, "1"), "--batch-size: 1 samples are for 2 ranks; accepted: one a rank or more");
 }
 
 TEST_F(SharedInference, has_a_shard_on_each_device_of_a_process) {
