@@ -137,7 +137,7 @@ TEST_F(Bench, what_a_planned_case_is_said_to_need_is_enough) {
 
 class SharedInference : public Job {
  protected:
-  static Words infer(const Words& more, const std::string& batch = "5") {
+  static Words infer(const Words& more, const char* batch = "5") {
     return joined({"bench", "infer", "--model", "lenet", "--input", "3x32x32", "--frontend", "graph", "--batch-size", batch, "--runs", "3", "--warmup", "1"},
                   more);
   }
