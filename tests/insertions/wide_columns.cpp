@@ -21,7 +21,7 @@ void launch_wide_columns(Device& device, const GemmProblem& p, const GemmOperand
 
 }  // namespace
 
-constinit const GemmForm kWideColumns{
+extern constinit const GemmForm kWideColumns{
     .name = "wide_columns",
     .doc = "one work-item a column, in groups of 64",
     .target = Target::gpu,

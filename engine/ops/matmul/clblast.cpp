@@ -17,7 +17,7 @@ const char* unless_clblast(const GemmProblem& p, const DeviceProfile&) {
 }  // namespace
 
 // It says how much workspace it needs when it is called.
-constinit const GemmForm kClblast{
+extern constinit const GemmForm kClblast{
     .name = "clblast",
     .doc = "CLBlast's GEMM",
     .needs = {.group_size = kLargestGroup},

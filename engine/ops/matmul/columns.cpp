@@ -20,7 +20,7 @@ void launch_columns(Device& device, const GemmProblem& p, const GemmOperands& o)
 
 }  // namespace
 
-constinit const GemmForm kColumns{
+extern constinit const GemmForm kColumns{
     .name = "columns",
     .doc = "one work-item a column",
     .declines = [](const GemmProblem& p, const DeviceProfile&) { return unless_float32(p); },

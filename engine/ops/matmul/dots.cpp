@@ -40,7 +40,7 @@ const char* unless_dots(const GemmProblem& p, const DeviceProfile&) {
 
 }  // namespace
 
-constinit const GemmForm kDots{
+extern constinit const GemmForm kDots{
     .name = "dots",
     .doc = "dot products of rows of A and of a transposed B; for CPUs",
     .target = Target::cpu,

@@ -73,7 +73,7 @@ int rank_of_parts(const GemmProblem& p, const DeviceProfile& d) {
 
 }  // namespace
 
-constinit const GemmForm kFewRows{
+extern constinit const GemmForm kFewRows{
     .name = "few_rows",
     .doc = "at most 8 rows, B read once as it lies; for CPUs",
     .target = Target::cpu,
@@ -84,7 +84,7 @@ constinit const GemmForm kFewRows{
     .launch = launch_few_rows,
 };
 
-constinit const GemmForm kParts{
+extern constinit const GemmForm kParts{
     .name = "parts",
     .doc = "at most 8 rows, B read in parts along k, a whole row at a time; for CPUs",
     .target = Target::cpu,

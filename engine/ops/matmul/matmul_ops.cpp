@@ -14,7 +14,8 @@
 #include "engine/ops/matmul/gemm_forms.h"
 #include "engine/ops/ops.h"
 
-namespace gemel::inline ops {
+namespace gemel {
+inline namespace ops {
 namespace {
 
 using Extents = std::span<const std::int64_t>;
@@ -156,6 +157,8 @@ const OpDef& matmul_def() {
   return def;
 }
 
+}  // namespace ops
+
 opencl::GemmProblem gemm_of(const Problem& p) {
   const Sides s = sides(p.inputs[0].shape, p.inputs[1].shape, p.attributes);
   // Where b has no leading axes and a's rows follow each other, a's leading axes are more rows: one product, not a batch.
@@ -185,6 +188,8 @@ OwnedProblem matmul_of(const opencl::GemmProblem& g) {
   return {matmul_def(), std::move(attributes), std::move(in), std::move(out)};
 }
 
+inline namespace ops {
+
 Value weight_gradient(const Backward& b, int i, const Value& left, const Value& right) {
   if (b.postponed(i, left, right)) return {};
   return b.sum(i) ? add_matmul(b.sum(i), left, right, Transpose::yes) : matmul(left, right, Transpose::yes, Transpose::no, b.place(i));
@@ -203,4 +208,5 @@ Value add_matmul(const Value& sum, Value a, Value b, Transpose transpose_a, Tran
   return apply(add_matmul_def(), list(std::move(a), std::move(b), sum), attributes_of(transpose_a, transpose_b), std::span(&sum, 1))[0];
 }
 
-}  // namespace gemel::inline ops
+}  // namespace ops
+}  // namespace gemel

@@ -139,7 +139,8 @@ std::int64_t cheapest_height(const GemmProblem& p, const DeviceProfile& d) {
   return best;
 }
 
-constinit const GemmForm kTiles14 = tiles<14>("tiles_14"), kTiles12 = tiles<12>("tiles_12"), kTiles8 = tiles<8>("tiles_8"), kTiles7 = tiles<7>("tiles_7"),
-                         kTiles6 = tiles<6>("tiles_6"), kTiles4 = tiles<4>("tiles_4"), kTiles2 = tiles<2>("tiles_2"), kTiles1 = tiles<1>("tiles_1");
+extern constinit const GemmForm kTiles14 = tiles<14>("tiles_14"), kTiles12 = tiles<12>("tiles_12"), kTiles8 = tiles<8>("tiles_8"),
+                                kTiles7 = tiles<7>("tiles_7"), kTiles6 = tiles<6>("tiles_6"), kTiles4 = tiles<4>("tiles_4"), kTiles2 = tiles<2>("tiles_2"),
+                                kTiles1 = tiles<1>("tiles_1");
 
 }  // namespace gemel::gemm

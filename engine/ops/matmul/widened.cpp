@@ -61,7 +61,7 @@ void launch_widened(Device& device, const GemmProblem& p, const GemmOperands& o)
 
 }  // namespace
 
-constinit const GemmForm kWidened{
+extern constinit const GemmForm kWidened{
     .name = "widened",
     .doc = "float16 and bfloat16 as float32, by the form that suits that product",
     .declines = unless_two_bytes,
