@@ -75,25 +75,25 @@ TEST(MpiGoodbye, on_ranks) {
   Communicator& w = *world;
   check_that_nobody_fails_who_is_slower(w);
   check_join(w);
-  struct Case {
+  struct Ending {
     std::string name;
     std::function<void(Collectives&)> work;
     std::unique_ptr<Communicator> group{};
   };
-  std::vector<Case> cases;
+  std::vector<Ending> cases;
   for (const Algorithm algorithm : algorithms_of(w))
     for (const std::size_t count : {std::size_t{1}, kLongMessage}) cases.push_back({"all-reduce", [=](Collectives& c) { all_reduce(c, algorithm, count); }});
   if (w.shared()) cases.push_back({"memory that ranks share", [](Collectives& c) { c.allocate_shared(100); }});
   cases.push_back({"all-gather", [](Collectives& c) { c.all_gather({}); }});
   cases.push_back({"barrier", [](Collectives& c) { c.barrier(); }});
-  for (Case& it : cases) {
+  for (Ending& it : cases) {
     it.group = w.group(kAll);
     Collectives c(*it.group);
     it.work(c);
   }
   Collectives(w).barrier();
   if (w.rank() == 2) return cases.clear(), world.reset();
-  for (Case& it : cases) {
+  for (Ending& it : cases) {
     Collectives c(*it.group);
     const auto begin = std::chrono::steady_clock::now();
     const std::string said = message_of<CommError>([&] { it.work(c); });
