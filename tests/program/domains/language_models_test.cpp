@@ -123,7 +123,7 @@ TEST_F(Generate, refuses_in_one_line) {
 }
 
 TEST_F(Generate, training_refuses_in_one_line) {
-  expect_refused({"train", "--model", "gpt2", "--dataset", "sst2"}, 2, "--dataset: 'sst2' is not accepted; accepted: text, synthetic");
+  expect_refused({"train", "--model", "gpt2", "--dataset", "sst2"}, 2, "--dataset: 'sst2' is not accepted; accepted: synthetic, text");
   expect_refused({"train", "--model", "gpt2", "--dataset", "text"}, 2,
                  "--data: no data path was given for --dataset text; accepted: the folder of its train.txt");
   expect_refused({"train", "--model", "gpt2", "--dataset", "text", "--data", folder().string()}, 2,
