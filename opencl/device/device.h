@@ -127,7 +127,7 @@ class Device {
   virtual const DeviceSettings& settings() const = 0;
   virtual Allocator& memory() = 0;
 
-  /// A kernel of an embedded source file, built on first use: `kernel("softmax.cl", "softmax_rows", "-DTILE=16")`.
+  /// A kernel of an embedded source file, built on first use: `kernel("cpu/softmax.cl", "softmax_rows", "-DT=float")`.
   /// @param preface  text that is prepended to the source
   /// @throws DeviceError with the build log if the program does not build
   virtual Kernel& kernel(std::string_view file, std::string_view name, std::string_view options = {}, std::string_view preface = {}) = 0;
