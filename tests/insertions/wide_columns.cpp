@@ -26,7 +26,7 @@ extern constinit const GemmForm kWideColumns{
     .doc = "one work-item a column, in groups of 64",
     .target = Target::gpu,
     .needs = {.group_size = kGroup},
-    .declines = unless_own,
+    .declines = [](const GemmProblem& p, const DeviceProfile&) { return unless_float32(p); },
     .rank = [](const GemmProblem&, const DeviceProfile&) { return 1000; },
     .launch = launch_wide_columns,
 };
