@@ -156,11 +156,13 @@ Values gradient(const Backward& b) {
 
 /// With u the gradient of dx = dy dloss/dx:   d dy = sum u dloss/dx,   d x = dy times the losses' second derivative along u, 0 without alignment.
 Values backward_gradient(const Backward& b) {
-  Values out = composed_gradient(b, {1});
+  Value d_dy;
   if (b.wants(0)) {
     const Value ones = full(b.session(), b.input_spec(0), 1);
-    out[0] = sum(b.gradient(0) * backward(list(ones, b.input(1), b.input(2), b.input(3), b.input(4)), b.attributes()), {1, 2});
+    d_dy = sum(b.gradient(0) * backward(list(ones, b.input(1), b.input(2), b.input(3), b.input(4)), b.attributes()), {1, 2});
   }
+  Values out = composed_gradient(b, {1});
+  out[0] = std::move(d_dy);
   return out;
 }
 
