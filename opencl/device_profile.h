@@ -1,6 +1,7 @@
 // DeviceProfile: facts about a device, and what its user asked for, from which kernel variants decide; they never ask who made it.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,15 @@ inline constexpr std::int64_t kEmulatedLoop = 1 << 14;
 
 /// A virtual machine is told of its whole host's last cache. No core has more of one to itself; what is beyond is its neighbours'.
 inline constexpr std::int64_t kCacheOfUnit = 16 << 20;
+
+/// What a study leaves out of how a device computes, or fixes in it.
+struct Ablation {
+  std::map<std::string, std::string> variants = {};  // by operator: the variant that computes it wherever it is asked; others are dispatch's choice
+  bool tuning = true;                                // choose as the tuning table of the device says
+  bool memory_plan = true;                           // the slots of a graph share an arena; else each has memory of its own
+  bool recorded_launches = true;                     // launches are enqueued again as they were recorded; else made afresh each time
+  friend bool operator==(const Ablation&, const Ablation&) = default;
+};
 
 /// Devices that have an even part each, this one among them, of memory by which default limits go.
 struct MemorySharers {
@@ -49,6 +59,7 @@ struct DeviceProfile {
   Denormals denormals = Denormals::keep;           // the same
   bool profiling = false;                          // all work is timed and told with its costs
   std::shared_ptr<const TuningTable> tuning = {};  // what measurements chose (opencl/program/tuning_table.h); null: nothing
+  Ablation ablation = {};                          // what the user asked for
 
   bool is_cpu() const { return kind == DeviceKind::cpu; }
   bool is_pocl() const { return platform == "Portable Computing Language"; }

@@ -70,8 +70,9 @@ std::unique_ptr<Memory> DeviceInterpreter::allocate(const Spec& spec, std::strin
 }
 
 std::optional<ArenaLimits> DeviceInterpreter::arena_limits() const {
-  if (device_->memory().exact()) return std::nullopt;  // for a memory checker each slot has a buffer of its own
-  return ArenaLimits{device_->profile().base_alignment_bytes, device_->profile().max_allocation_bytes};
+  const opencl::DeviceProfile& profile = device_->profile();
+  if (device_->memory().exact() || !profile.ablation.memory_plan) return std::nullopt;  // exact: for a memory checker
+  return ArenaLimits{profile.base_alignment_bytes, profile.max_allocation_bytes};
 }
 
 std::unique_ptr<Memory> DeviceInterpreter::allocate_bytes(std::int64_t bytes, std::string_view what) {

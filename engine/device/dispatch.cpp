@@ -1,6 +1,7 @@
 #include "engine/device/dispatch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <mutex>
@@ -69,6 +70,25 @@ const Variant* tuned(const Problem& problem, const opencl::DeviceProfile& profil
   return nullptr;
 }
 
+const OpDef& product_of(const OpDef& op) { return op.adds ? *op.adds : op.epilogue ? *op.epilogue->product : op; }
+
+/// The variant that the user asked for; null where none was.
+const Variant* asked_for(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
+  const auto& asked = profile.ablation.variants;
+  const auto it = asked.empty() ? asked.end() : asked.find(product_of(problem.op).name);
+  if (it == asked.end()) return nullptr;
+  std::vector<std::string> others;
+  std::string why = "there is none of that name";
+  for (const Variant& v : problem.op.variants) {
+    const std::string declined = why_not(v, problem, profile, refused);
+    if (v.name == it->second && declined.empty()) return &v;
+    if (v.name == it->second) why = "it declines: " + declined;
+    if (declined.empty()) others.emplace_back(v.name);
+  }
+  throw UsageError(fmt::format("{}: variant '{}' is asked for of {}; {}; accepted: {}", problem.op.name, it->second, to_string(problem), why,
+                               others.empty() ? "none on this device" : fmt::format("{}", fmt::join(others, ", "))));
+}
+
 std::string none_takes(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
   std::string text = fmt::format("{}: no kernel for {} runs on {}", problem.op.name, to_string(problem), profile.name);
   for (const Variant& v : problem.op.variants) text += fmt::format("; {}: {}", v.name, why_not(v, problem, profile, refused));
@@ -78,6 +98,10 @@ std::string none_takes(const Problem& problem, const opencl::DeviceProfile& prof
 }  // namespace
 
 const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
+  if (const Variant* asked = asked_for(problem, profile, refused)) {
+    if (opencl::is_told("dispatch")) explain(problem, profile, refused, *asked, "asked for");
+    return *asked;
+  }
   if (const Variant* best = tuned(problem, profile, refused)) {
     if (opencl::is_told("dispatch")) explain(problem, profile, refused, *best, "tuned");
     return *best;
@@ -94,6 +118,10 @@ const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profi
   if (!best) throw DeviceError(none_takes(problem, profile, refused));
   if (opencl::is_told("dispatch")) explain(problem, profile, refused, *best, "ranked");
   return *best;
+}
+
+bool takes(const Problem& problem, std::string_view variant, const opencl::DeviceProfile& profile) {
+  return std::ranges::any_of(problem.op.variants, [&](const Variant& v) { return v.name == variant && why_not(v, problem, profile, {}).empty(); });
 }
 
 void launch(Session& session, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in, std::span<const opencl::Region> out) {

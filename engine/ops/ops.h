@@ -287,6 +287,9 @@ struct LstmResult {
 /// A length out of range counts as 0 and is told by the next read.
 /// Source: S. Hochreiter, J. Schmidhuber, Long short-term memory, 1997; F. A. Gers et al., Learning to forget, 2000
 LstmResult lstm(Sequences in, Value weight, Value bias, LstmState start = {});
+/// The same results, but for their rounding, without a kernel of its own: step after step in the operators of the formula. No length is refused: below 0
+/// counts as 0, above T as T.
+LstmResult lstm_steps(const Sequences& in, const Value& weight, const Value& bias, LstmState start = {});
 struct GruParameters {
   Value weight;             // [H, 3 H], order r, z, n
   Value bias, hidden_bias;  // [3 H]: of the inputs, and of the hidden state, which r scales with its product

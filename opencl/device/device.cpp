@@ -44,6 +44,7 @@ class ClDevice : public Device {
     if (CompileApart::is_asked_for() || CompileApart::is_needed(found.platform, profile_)) apart_ = std::make_unique<CompileApart>(found.platform, profile_);
     profile_.gemm = options.gemm;
     profile_.denormals = options.denormals;
+    profile_.ablation = options.ablation;
     profile_.profiling = timing_ = options.profiling == Profiling::all;
     can_sample_ = options.profiling == Profiling::sampled;
     if (part)
@@ -53,7 +54,7 @@ class ClDevice : public Device {
     if (options.cache_bytes >= 0) profile_.cache_bytes = options.cache_bytes;
     if (options.simd_width > 0) profile_.simd_width = options.simd_width;
     if (!options.overlaps_sub_buffers) profile_.overlaps_sub_buffers = false;
-    auto tuning = std::make_shared<TuningTable>(options.tuned ? read_tuning(profile_) : TuningTable());
+    auto tuning = std::make_shared<TuningTable>(options.ablation.tuning ? read_tuning(profile_) : TuningTable());
     use_clblast_parameters(device_, *tuning, profile_);
     profile_.tuning = std::move(tuning);
     cl_int code = CL_SUCCESS;

@@ -48,10 +48,10 @@ struct DeviceOptions {
   MemorySharers memory_sharers = {};
   GemmChoice gemm = GemmChoice::automatic;
   Profiling profiling = Profiling::off;
-  std::int64_t cache_bytes = -1;          // of the last cache before main memory; -1: as the device says
-  int simd_width = 0;                     // float lanes that kernels are made for; 0: as many as the device has
-  bool overlaps_sub_buffers = true;       // false: kernels take offsets, as on drivers on which sub-buffers must not overlap
-  bool tuned = true;                      // choose as the tuning table of the device says
+  std::int64_t cache_bytes = -1;     // of the last cache before main memory; -1: as the device says
+  int simd_width = 0;                // float lanes that kernels are made for; 0: as many as the device has
+  bool overlaps_sub_buffers = true;  // false: kernels take offsets, as on drivers on which sub-buffers must not overlap
+  Ablation ablation = {};
   Denormals denormals = Denormals::keep;  // in kernels
 };
 

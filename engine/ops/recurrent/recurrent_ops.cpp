@@ -132,10 +132,10 @@ Value stacked(const Values& steps) {
   return concatenate(std::move(rows), 1);
 }
 
-std::vector<std::int64_t> backward_steps(std::int64_t steps, bool reverse) {
+std::vector<std::int64_t> forward_steps(std::int64_t steps, bool reverse) {
   std::vector<std::int64_t> out(at(steps));
   std::iota(out.begin(), out.end(), 0);
-  if (!reverse) std::ranges::reverse(out);
+  if (reverse) std::ranges::reverse(out);
   return out;
 }
 

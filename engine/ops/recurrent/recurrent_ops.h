@@ -70,8 +70,9 @@ Value at_step(const Value& x, std::int64_t t);
 Value is_read(const Value& lengths, std::int64_t t);
 /// [N, *] of each step, which are in any order: [N, T, *].
 Value stacked(const Values& steps);
-/// The steps in the order in which gradients flow through them.
-std::vector<std::int64_t> backward_steps(std::int64_t steps, bool reverse);
+/// The steps in the order in which they are read, and in which gradients flow through them.
+std::vector<std::int64_t> forward_steps(std::int64_t steps, bool reverse);
+inline std::vector<std::int64_t> backward_steps(std::int64_t steps, bool reverse) { return forward_steps(steps, !reverse); }
 /// The gradient of an output, or zeros.
 Value gradient_or_zeros(const Backward& b, int output);
 /// [N, T, *] as [N T, *].

@@ -11,6 +11,7 @@
 #include "datasets/loading/data_loader.h"
 #include "engine/base/numbers.h"
 #include "frontends/cli/job/pipeline_plan.h"
+#include "frontends/cli/options/ablation_options.h"
 #include "frontends/cli/run/joined_trace.h"
 #include "frontends/cli/system/resident_peak.h"
 #include "frontends/optim/optimizer.h"
@@ -155,11 +156,11 @@ class Meter {
 }  // namespace
 
 std::string BenchCase::name() const {
-  return fmt::format("{}/{}/{}/{}/{}{}{}{}{}{}", work == Work::train ? "train" : "infer", with->title(), batch_size, input, train::to_string(frontend),
+  return fmt::format("{}/{}/{}/{}/{}{}{}{}{}{}{}", work == Work::train ? "train" : "infer", with->title(), batch_size, input, train::to_string(frontend),
                      recompute == models::RecomputedParts::blocks ? "/recompute" : "", freeze_norm ? "/freeze-norm" : "",
                      work == Work::infer || optimizer.name == kOptimizer ? "" : "/" + optimizer.name,
                      accumulate > 1 ? fmt::format("/accumulate:{}", accumulate) : "",
-                     parallel.empty() ? "" : fmt::format("/{}:{}{}{}", parallel, ranks, pipeline.empty() ? "" : "/", pipeline));
+                     parallel.empty() ? "" : fmt::format("/{}:{}{}{}", parallel, ranks, pipeline.empty() ? "" : "/", pipeline), ablation_suffix(spec));
 }
 
 std::unique_ptr<nn::Module> BenchCase::make_model(models::RecomputedParts parts) const {

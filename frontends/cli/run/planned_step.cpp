@@ -68,7 +68,8 @@ PlannedStep plan_step(train::Task& task, const Specs& inputs, Work work, const o
   const auto session = Session::reference();
   const Program program = capture_step(*session, task, inputs, work);
   constexpr std::int64_t kAlignment = 128, kNoLimit = std::int64_t{1} << 50;
-  PlannedStep step{.arena_bytes = plan_memory(program, kAlignment, kNoLimit).arena_bytes};
+  const bool shares = !device || device->ablation.memory_plan;
+  PlannedStep step{.arena_bytes = (shares ? plan_memory(program, kAlignment, kNoLimit) : plan_own_memory(program)).arena_bytes};
   each_problem(program, [&](const Problem& p) {
     if (p.op.cost) step.flops += p.op.cost(p).flops;
     if (!device || p.op.variants.empty()) return;

@@ -60,11 +60,25 @@ int RunScope::carry_out(const std::function<void()>& body) {
 }
 
 void RunScope::open_device() {
+  set_denormals(options_.device.denormals);
+  open_as_asked();
+  say_device(device_->profile());
+}
+
+void RunScope::ablate(const opencl::Ablation& ablation) {
+  if (ablation == options_.device.ablation) return;
+  options_.device.ablation = ablation;
+  add_trace(times_->take_trace());
+  times_.reset();
+  session_.reset();
+  device_.reset();  // first: its memory may be needed
+  open_as_asked();
+}
+
+void RunScope::open_as_asked() {
   opencl::DeviceOptions device = options_.device;
-  set_denormals(device.denormals);
   device.profiling = options_.profile.empty() ? opencl::Profiling::sampled : opencl::Profiling::all;
   device_ = opencl::Device::open(device);
-  say_device(device_->profile());
   session_ = std::make_unique<Session>(device_, options_.seed);
   times_.emplace(*device_, !options_.profile.empty());
 }

@@ -12,6 +12,7 @@
 
 #include "engine/files/safetensors.h"
 #include "frontends/models/pictures/picture_models.h"
+#include "frontends/nn/layers/rnn.h"
 #include "frontends/nn/module.h"
 
 namespace gemel::models {
@@ -31,6 +32,7 @@ struct TextOptions {
   std::optional<std::int64_t> vocabulary{}, padding{};  // in place of the configuration's
   std::optional<double> dropout{};                      // in place of every dropout's own rate
   RecomputedParts recompute = RecomputedParts::none;
+  nn::LstmComputation lstm = nn::LstmComputation::fused;  // of a model that has LSTMs
   std::optional<std::int64_t> begin{}, end{},
       longest{};  // in place of a translator's configuration's: what stands before a translation and behind it, how long it is at most
 };
@@ -43,6 +45,8 @@ TextKind text_kind(std::string_view name);
 TextSizes text_sizes(std::string_view name, const std::string& config);
 /// Whether it has repeated blocks, which may be computed again. @throws UsageError for an unknown name
 bool text_has_blocks(std::string_view name);
+/// Whether it has LSTMs. @throws UsageError for an unknown name
+bool text_has_lstm(std::string_view name);
 /// Tokens of the vocabulary as a file has it: rows of its table of tokens. Empty where it has none. @throws UsageError for an unknown name
 std::optional<std::int64_t> vocabulary_in(std::string_view name, std::span<const NamedSpec> file);
 /// A model without memory. @throws as text_sizes, and for what the model refuses
