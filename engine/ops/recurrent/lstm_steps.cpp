@@ -5,9 +5,8 @@
 
 namespace gemel {
 
-using namespace recurrent;
-
 LstmResult lstm_steps(const Sequences& in, const Value& weight, const Value& bias, LstmState start) {
+  using namespace recurrent;
   const std::int64_t T = in.x.shape()[1], H = weight.shape()[0];
   const Value lengths = lengths_or_all(in), none = full(in.x.session(), f32({1}), 0);
   Value h = state_or_zeros(std::move(start.h), in, weight), c = state_or_zeros(std::move(start.c), in, weight);

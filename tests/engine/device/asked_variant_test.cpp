@@ -54,10 +54,10 @@ TEST(Dispatch, a_variant_that_is_asked_for_and_declines_is_an_error) {
   };
   const std::string begin = "is asked for of float32 [1, 8, 8, 16], float32 [3, 3, 16, 16] stride=[1, 1], padding=[1, 1], dilation=[1, 1], groups=1; ";
   EXPECT_TRUE(refusal("depthwise").starts_with("conv2d: variant 'depthwise' " + begin + "it declines: ")) << refusal("depthwise");
-  EXPECT_NE(refusal("depthwise").find("; accepted: direct, "), std::string::npos) << refusal("depthwise");
-  EXPECT_TRUE(refusal("of a later version").starts_with("conv2d: variant 'of a later version' " + begin + "there is none of that name; accepted: direct, "));
+  EXPECT_NE(refusal("depthwise").find("; accepted: rows, "), std::string::npos) << refusal("depthwise");
+  EXPECT_TRUE(refusal("of a later version").starts_with("conv2d: variant 'of a later version' " + begin + "there is none of that name; accepted: rows, "));
   const Refused crashed{&choose(c.problem(), profile_with("conv2d", "tiles")), "the compiler ends on it"};
-  EXPECT_NE(refusal("tiles", std::span(&crashed, 1)).find("it declines: the compiler ends on it; accepted: direct, "), std::string::npos);
+  EXPECT_NE(refusal("tiles", std::span(&crashed, 1)).find("it declines: the compiler ends on it; accepted: rows, "), std::string::npos);
 }
 
 TEST(Dispatch, a_convolution_whose_products_the_asked_variant_of_matmul_declines_is_not_computed_by_them) {
