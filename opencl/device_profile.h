@@ -1,6 +1,8 @@
 // DeviceProfile: facts about a device, from which kernel variants decide, and which of them are preferred on it; they never ask who made it.
 #pragma once
+#include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -18,10 +20,17 @@ inline constexpr std::int64_t kAnyLoop = std::int64_t{1} << 60;
 /// A virtual machine is told of its whole host's last cache. No core has more of one to itself; what is beyond is its neighbours'.
 inline constexpr std::int64_t kCacheOfUnit = 16 << 20;
 
+/// A variant that is asked for by name. Copies share whether a problem was found that it computes.
+struct AskedVariant {
+  std::string name;
+  std::shared_ptr<std::atomic<bool>> is_used = std::make_shared<std::atomic<bool>>(false);
+};
+
 /// Variants that are preferred on a device, whatever their rank. They are a part of its profile since a variant asks the same of the products within it.
 struct Preferences {
-  std::string wanted, unwanted;                    // names of variants: one that computes whatever it can, and one that computes nothing
-  std::shared_ptr<const TuningTable> tuning = {};  // what measurements chose (opencl/program/tuning_table.h); null: nothing
+  std::string wanted, unwanted;                      // names of variants: one that computes whatever it can, and one that computes nothing
+  std::map<std::string, AskedVariant> variants = {};  // by operator: the one that computes it wherever it is asked
+  std::shared_ptr<const TuningTable> tuning = {};    // what measurements chose (opencl/program/tuning_table.h); null: nothing
 };
 
 /// Devices that have an even part each, this one among them, of memory by which default limits go.

@@ -70,7 +70,7 @@ std::unique_ptr<Memory> DeviceInterpreter::allocate(const Spec& spec, std::strin
 }
 
 std::optional<ArenaLimits> DeviceInterpreter::arena_limits() const {
-  if (device_->memory().exact()) return std::nullopt;  // for a memory checker each slot has a buffer of its own
+  if (device_->memory().exact() || !device_->settings().memory_plan) return std::nullopt;  // exact: a memory checker needs a buffer for each slot
   return ArenaLimits{device_->profile().base_alignment_bytes, device_->profile().max_allocation_bytes};
 }
 

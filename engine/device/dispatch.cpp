@@ -1,6 +1,7 @@
 #include "engine/device/dispatch.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <mutex>
@@ -29,7 +30,7 @@ const char* lacks(const Needs& needs, const opencl::DeviceProfile& profile) {
 
 /// Why the user prefers another one, whatever the ranks.
 const char* unless_preferred(const Variant& v, const Problem& problem, const opencl::DeviceProfile& profile) {
-  const auto& [wanted, unwanted, tuning] = profile.preferences;
+  const std::string &wanted = profile.preferences.wanted, &unwanted = profile.preferences.unwanted;
   if (!unwanted.empty() && v.name == unwanted) return "another was asked for";
   if (wanted.empty() || v.name == wanted) return nullptr;
   const auto it = std::ranges::find(problem.op.variants, wanted, &Variant::name);
@@ -99,6 +100,29 @@ const Variant* tuned(const Problem& problem, const opencl::DeviceProfile& profil
   return nullptr;
 }
 
+const OpDef& product_of(const OpDef& op) { return op.adds ? *op.adds : op.epilogue ? *op.epilogue->product : op; }
+
+/// The variant that the user asked for; null where none was.
+const Variant* asked_for(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
+  const auto& asked = profile.preferences.variants;
+  const auto it = asked.empty() ? asked.end() : asked.find(product_of(problem.op).name);
+  if (it == asked.end()) return nullptr;
+  const auto& [name, is_used] = it->second;
+  std::vector<std::string> others;
+  std::string why = "there is none of that name";
+  for (const Variant& v : problem.op.variants) {
+    const std::string declined = why_not(v, problem, profile, refused);
+    if (v.name == name && declined.empty()) {
+      is_used->store(true, std::memory_order_relaxed);
+      return &v;
+    }
+    if (v.name == name) why = "it declines: " + declined;
+    if (declined.empty()) others.emplace_back(v.name);
+  }
+  throw UsageError(fmt::format("{}: variant '{}' is asked for of {}; {}; accepted: {}", problem.op.name, name, to_string(problem), why,
+                               others.empty() ? "none on this device" : fmt::format("{}", fmt::join(others, ", "))));
+}
+
 std::string none_takes(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
   std::string text = fmt::format("{}: no kernel for {} runs on {}", problem.op.name, to_string(problem), profile.name);
   for (const Variant& v : problem.op.variants) text += fmt::format("; {}: {}", v.name, why_not(v, problem, profile, refused));
@@ -108,6 +132,10 @@ std::string none_takes(const Problem& problem, const opencl::DeviceProfile& prof
 }  // namespace
 
 const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
+  if (const Variant* asked = asked_for(problem, profile, refused)) {
+    if (opencl::is_told("dispatch")) explain(problem, profile, refused, *asked, "asked for");
+    return *asked;
+  }
   if (const Variant* best = tuned(problem, profile, refused)) {
     if (opencl::is_told("dispatch")) explain(problem, profile, refused, *best, "tuned");
     return *best;
@@ -124,6 +152,10 @@ const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profi
   if (!best) throw DeviceError(none_takes(problem, profile, refused));
   if (opencl::is_told("dispatch")) explain(problem, profile, refused, *best, "ranked");
   return *best;
+}
+
+bool takes(const Problem& problem, std::string_view variant, const opencl::DeviceProfile& profile) {
+  return std::ranges::any_of(problem.op.variants, [&](const Variant& v) { return v.name == variant && why_not(v, problem, profile, {}).empty(); });
 }
 
 void launch(Session& session, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in, std::span<const opencl::Region> out) {

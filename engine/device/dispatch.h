@@ -3,6 +3,7 @@
 #pragma once
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/core/op.h"
@@ -27,6 +28,9 @@ const char* declines(const Variant& variant, const Problem& problem, const openc
 /// others, then by rank, the first among equals. GEMEL_VERBOSE=dispatch prints each new choice, why, and each refusal with its reason.
 /// @throws DeviceError where all decline, with their reasons
 const Variant& choose(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused = {});
+
+/// Whether the operator's variant of this name computes the problem.
+bool takes(const Problem& problem, std::string_view variant, const opencl::DeviceProfile& profile);
 
 /// Enqueues one variant. @param in, out  device memory of the problem's inputs and outputs
 void launch(Session& session, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in, std::span<const opencl::Region> out);

@@ -93,7 +93,7 @@ void PreparedLaunch::choose_variant() {
   variant_ = &choose(problem(), profile, refused_);
   workspace_bytes_ = variant_->workspace_bytes ? variant_->workspace_bytes(problem(), profile) : 0;
   recordings_.clear();
-  recordable_ = true;
+  recordable_ = target_.device.settings().recorded_launches;
 }
 
 template <class Operands>

@@ -25,6 +25,11 @@ std::string_view choice_for(const Program::Instruction& step, const opencl::Devi
   return choose({*step.op, step.attributes, in, out}, profile).name;
 }
 
+bool takes(const Program::Instruction& step, std::string_view variant, const opencl::DeviceProfile& profile) {
+  const Specs in = specs_of(step.inputs), out = specs_of(step.outputs);
+  return takes(Problem{*step.op, step.attributes, in, out}, variant, profile);
+}
+
 /// The columns of both are the same, so that flat indices and columns mean the same element.
 bool same_matrix(const Spec& a, const Spec& b) {
   return a.dtype == DType::float32 && b.dtype == DType::float32 && a.elements() == b.elements() && a.elements() > 0 && a.shape.rank() > 0 &&
@@ -103,7 +108,8 @@ class EpilogueFusion {
     const auto record = epilogue_record(*product.op, *elementwise.op, specs_of(elementwise.inputs), reach);
     fused.op = record.get();
     fused.owner = record;
-    if (choice_for(fused, profile_) != choice_for(product, profile_)) return std::nullopt;
+    const std::string_view chosen = choice_for(product, profile_);
+    if (!takes(fused, chosen, profile_) || choice_for(fused, profile_) != chosen) return std::nullopt;
     return fused;
   }
 

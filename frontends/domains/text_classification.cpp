@@ -1,5 +1,6 @@
 // Texts by class: BERT and LSTMs on GLUE's tasks.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -42,7 +43,7 @@ class TextWorkload : public Workload {
   const datasets::Dataset& train_data() const override { return *data_.train; }
   const datasets::Dataset* validation_data() const override { return data_.validation.get(); }
   std::unique_ptr<nn::Module> model(const ModelChanges& changes) const override {
-    return models::make_text(texts_.model, {texts_.config, classes(), sizes_.vocabulary, sizes_.padding, changes.dropout, changes.recompute});
+    return models::make_text(texts_.model, {texts_.config, classes(), sizes_.vocabulary, sizes_.padding, changes.dropout, changes.recompute, texts_.lstm});
   }
   std::unique_ptr<train::Task> task(nn::Module& module) const override {
     const std::string first = texts_.dataset == "cola" ? "matthews" : texts_.dataset == "mrpc" ? "f1" : "accuracy";
@@ -72,6 +73,20 @@ class TextWorkload : public Workload {
   datasets::TextSplits data_;
 };
 
+const OptionDef kLstm{"lstm", "fused", "LSTMs are computed by kernels of whole sequences, fused, or in steps, by operators one after another",
+                      OptionUse::model};
+
+/// --lstm; fused where the command has none. @throws UsageError where the model has no LSTM
+nn::LstmComputation lstm_option(const RunOptions& options) {
+  if (!options.has("lstm") || options.choice("lstm", {"fused", "steps"}) == "fused") return nn::LstmComputation::fused;
+  const std::string& model = options.text("model");
+  if (models::text_has_lstm(model)) return nn::LstmComputation::steps;
+  std::vector<std::string> others = models_of(models::TextKind::classifier);
+  std::erase_if(others, [](const std::string& name) { return !models::text_has_lstm(name); });
+  throw UsageError(
+      fmt::format("--lstm: steps is given with --model {}, which has no LSTM; accepted: fused, or another model: {}", model, fmt::join(others, ", ")));
+}
+
 std::unique_ptr<Workload> open_texts(const TextData& texts) { return std::make_unique<TextWorkload>(texts); }
 
 OpenWorkload read_texts(const RunOptions& options) {
@@ -79,6 +94,7 @@ OpenWorkload read_texts(const RunOptions& options) {
   TextData texts = read_text_data(
       options, {{glue.begin(), glue.end()}, "the folder of its train.tsv and dev.tsv", "BERT's vocab.txt, a tokenizer.json, or a folder with one of them"});
   texts.classes = class_count(options, 0);
+  texts.lstm = lstm_option(options);
   if (texts.classes > 0 && texts.classes < kLeastClasses)
     throw UsageError(fmt::format("--classes: {} is given with --model {}, whose texts have {} or more; accepted: as many, or 0 for the data set's",
                                  texts.classes, texts.model, kLeastClasses));
@@ -87,7 +103,10 @@ OpenWorkload read_texts(const RunOptions& options) {
 
 std::vector<MadeUp> made_up_classes(const RunOptions& options, std::int64_t samples) {
   std::vector<TextData> all = made_up_texts(options, samples);
-  for (TextData& texts : all) texts.classes = options.given("classes") ? class_count(options, kLeastClasses) : kLeastClasses;
+  for (TextData& texts : all) {
+    texts.classes = options.given("classes") ? class_count(options, kLeastClasses) : kLeastClasses;
+    texts.lstm = lstm_option(options);
+  }
   return made_up_of(all, open_texts);
 }
 
@@ -108,7 +127,7 @@ void print_classes(const Value& logits, std::span<const std::string> texts) {
 InferRequest infer_texts(const RunOptions& options) {
   const std::string& name = options.text("model");
   const WeightsHeader weights(options.text("weights"));
-  models::TextOptions changes{.config = options.text("config")};
+  models::TextOptions changes{.config = options.text("config"), .lstm = lstm_option(options)};
   models::TextSizes sizes = models::text_sizes(name, changes.config);
   sizes.vocabulary = models::vocabulary_in(name, weights.tensors()).value_or(sizes.vocabulary);
   InferRequest request;
@@ -148,7 +167,7 @@ const Domain& text_classification() {
             const auto glue = datasets::glue_names();
             return with_synthetic({glue.begin(), glue.end()});
           },
-      .options = {&kClasses, &kConfig, &kVocabulary, &kCased, &kMaxLength, &kLengthBuckets},
+      .options = {&kClasses, &kConfig, &kVocabulary, &kCased, &kMaxLength, &kLengthBuckets, &kLstm},
       .made_up_input = "tokens of a text (default 128)",
       .smooths_labels = true,
       .has_blocks = has_text_blocks,

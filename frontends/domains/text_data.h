@@ -25,6 +25,7 @@ struct TextData {
   std::int64_t samples = 2048;                 // of synthetic texts to train with
   std::uint64_t seed = 1;                      // that they are made by
   double label_smoothing = 0;
+  nn::LstmComputation lstm = nn::LstmComputation::fused;
 
   datasets::RowLengths row_lengths() const { return buckets ? datasets::RowLengths::of_batch : datasets::RowLengths::of_all; }
   /// "bert-tiny"

@@ -43,7 +43,9 @@ class ClDevice : public Device {
       turns_.emplace(cache);
     if (CompileApart::is_asked_for() || CompileApart::is_needed(found.platform, profile_)) apart_ = std::make_unique<CompileApart>(found.platform, profile_);
     if (options.gemm != GemmChoice::automatic) (options.gemm == GemmChoice::clblast ? profile_.preferences.wanted : profile_.preferences.unwanted) = "clblast";
-    settings_ = {options.denormals, options.profiling == Profiling::all};
+    const Ablation& ablation = options.ablation;
+    for (const auto& [op, variant] : ablation.variants) profile_.preferences.variants.insert({op, {variant}});
+    settings_ = {options.denormals, options.profiling == Profiling::all, ablation.memory_plan, ablation.recorded_launches};
     timing_ = settings_.profiling;
     can_sample_ = options.profiling == Profiling::sampled;
     if (part)
@@ -53,7 +55,7 @@ class ClDevice : public Device {
     if (options.cache_bytes >= 0) profile_.cache_bytes = options.cache_bytes;
     if (options.simd_width > 0) profile_.simd_width = options.simd_width;
     if (!options.overlaps_sub_buffers) profile_.overlaps_sub_buffers = false;
-    auto tuning = std::make_shared<TuningTable>(options.tuned ? read_tuning(profile_) : TuningTable());
+    auto tuning = std::make_shared<TuningTable>(ablation.tuning ? read_tuning(profile_) : TuningTable());
     use_clblast_parameters(device_, *tuning, profile_);
     profile_.preferences.tuning = std::move(tuning);
     cl_int code = CL_SUCCESS;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -38,6 +39,15 @@ enum class Profiling { off, sampled, all };
 
 enum class GemmChoice { automatic, clblast, native };
 
+/// What a study leaves out of how a device computes, or fixes in it.
+struct Ablation {
+  std::map<std::string, std::string> variants = {};  // by operator: the variant that computes it wherever it is asked; others are dispatch's choice
+  bool tuning = true;                                // use the tuning table of the device
+  bool memory_plan = true;                           // the slots of a graph share an arena; else each has memory of its own
+  bool recorded_launches = true;                     // launches are enqueued again as they were recorded; else made afresh each time
+  friend bool operator==(const Ablation&, const Ablation&) = default;
+};
+
 struct DeviceOptions {
   /// Index, or a part of the name in any case ("pocl" finds PoCL); empty: the platform of the best device.
   std::string platform = from_environment("GEMEL_PLATFORM");
@@ -53,14 +63,16 @@ struct DeviceOptions {
   std::int64_t cache_bytes = -1;          // size of the last cache before main memory; -1: as the device reports
   int simd_width = 0;                     // float lanes for which kernels are compiled; 0: as the device has
   bool overlaps_sub_buffers = true;       // false: kernels take offsets, as for drivers whose sub-buffers must not overlap
-  bool tuned = true;                      // use the tuning table of the device
   Denormals denormals = Denormals::keep;  // treatment of subnormal numbers in kernels
+  Ablation ablation = {};
 };
 
 /// How an opened device computes and what it tells, whatever variants are chosen.
 struct DeviceSettings {
   Denormals denormals = Denormals::keep;
-  bool profiling = false;  // all work is timed and told with its costs
+  bool profiling = false;         // all work is timed and told with its costs
+  bool memory_plan = true;        // as in Ablation
+  bool recorded_launches = true;  // the same
 };
 
 /// Groups along the second and the third dimension that every driver takes: NVIDIA's refuses more.

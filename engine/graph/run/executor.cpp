@@ -18,7 +18,8 @@ struct Executor::Bound {
 
 Executor::Executor(Session& session, std::shared_ptr<const Program> program, std::unique_ptr<Arena> own)
     : session_(session), program_(std::move(program)), own_(std::move(own)), arena_(own_ ? *own_ : session.arena()) {
-  if (const auto limits = session.interpreter().arena_limits()) plan_ = plan_memory(*program_, limits->alignment, limits->largest_slab);
+  const auto limits = session.interpreter().arena_limits();
+  plan_ = limits ? plan_memory(*program_, limits->alignment, limits->largest_slab) : plan_own_memory(*program_);
   bind();
   settle();
 }
@@ -63,8 +64,7 @@ Value Executor::place(const Program::Use& use) {
   if (!storage) storage = program_->slots[at(use.slot)].external;
   if (!storage) {
     storage = std::make_shared<Storage>(session_, use.spec.elements());
-    const bool in_arena = !plan_.places.empty() && plan_.places[at(use.slot)].slab >= 0;
-    if (!in_arena) storage->memory = session_.interpreter().allocate(use.spec, "graph");
+    if (plan_.places[at(use.slot)].slab < 0) storage->memory = session_.interpreter().allocate(use.spec, "graph");
   }
   return {use.spec, storage, use.offset};
 }

@@ -107,15 +107,21 @@ std::int64_t lowest_gap(std::vector<std::pair<std::int64_t, std::int64_t>> occup
   return within_slab(from);
 }
 
+/// Slots that an arena has, less those that take over another's memory.
+std::vector<int> placed_by_themselves(const std::vector<Life>& lives, const std::vector<bool>& outside) {
+  std::vector<int> out;
+  for (std::size_t s = 0; s < lives.size(); ++s)
+    if (!outside[s] && lives[s].first >= 0 && lives[s].shares < 0) out.push_back(static_cast<int>(s));
+  return out;
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const Program& program, std::int64_t alignment, std::int64_t max_slab_bytes) {
   const auto outside = outside_arena(program);
   auto lives = lives_of(program, alignment);
   share(program, outside, lives);
-  std::vector<int> order;
-  for (std::size_t s = 0; s < lives.size(); ++s)
-    if (!outside[s] && lives[s].first >= 0 && lives[s].shares < 0) order.push_back(static_cast<int>(s));
+  std::vector<int> order = placed_by_themselves(lives, outside);
   MemoryPlan plan;
   plan.places.resize(program.slots.size());
   plan.lower_bound = largest_sum(lives, order, program.code.size());
@@ -142,6 +148,17 @@ MemoryPlan plan_memory(const Program& program, std::int64_t alignment, std::int6
     const std::int64_t o = offset[at(root(lives, static_cast<int>(s)))];
     plan.places[s] = {static_cast<int>(o / slab), o % slab};
   }
+  return plan;
+}
+
+MemoryPlan plan_own_memory(const Program& program) {
+  const auto outside = outside_arena(program);
+  auto lives = lives_of(program, 1);
+  MemoryPlan plan;
+  plan.places.resize(program.slots.size());
+  for (const int s : placed_by_themselves(lives, outside)) plan.arena_bytes += lives[at(s)].bytes;
+  share(program, outside, lives);
+  plan.lower_bound = largest_sum(lives, placed_by_themselves(lives, outside), program.code.size());
   return plan;
 }
 

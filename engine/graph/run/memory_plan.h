@@ -24,5 +24,7 @@ struct MemoryPlan {
 /// @param max_slab_bytes  largest allocation of the device
 /// @throws MemoryError if a slot is larger than a slab may be
 MemoryPlan plan_memory(const Program& program, std::int64_t alignment, std::int64_t max_slab_bytes);
+/// Places nothing in an arena: each slot has memory of its own for as long as the plan is kept.
+MemoryPlan plan_own_memory(const Program& program);
 
 }  // namespace gemel

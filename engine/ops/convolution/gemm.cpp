@@ -132,12 +132,14 @@ const char* declines_epilogue(const Problem& p, const Geometry& g, const opencl:
 }
 
 template <Direction d>
-const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
+const char* declines(const Problem& p, const opencl::DeviceProfile& profile) try {
   const Geometry g = geometry_of<d>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
   if (plan_of(d, g, profile).sections.bytes() > profile.max_allocation_bytes) return "the workspace exceeds the largest allocation";
   return declines_epilogue<d>(p, g, profile);
+} catch (const UsageError&) {  // of dispatch, which is asked for the products
+  return "the variant of matmul that is asked for declines one of its products";
 }
 
 template <Direction d>

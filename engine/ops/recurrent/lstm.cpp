@@ -102,22 +102,25 @@ void backward_reference(const HostCall& c) {
 
 // ---- in public operators
 
-Values composed(const Values& in, const Attributes& a) {
+/// The outputs of the forward record. @param keeps  gates and cells too, which its gradient reads
+Values in_steps(const Values& in, bool reverse, bool keeps) {
   const Value &x = in[kX], &lengths = in[kLengths];
   const std::int64_t T = x.shape()[1], H = in[kWeight].shape()[0];
   const Value none = full(x.session(), f32({1}), 0);
   Value h = in[kH0], c = in[kC0];
   Values y(at(T)), kept_gates(at(T)), cells(at(T));
-  for (std::int64_t t : forward_steps(T, is_reverse(a))) {
+  for (std::int64_t t : forward_steps(T, reverse)) {
     const Values sums = split(at_step(x, t) + in[kBias] + matmul(h, in[kWeight]), {H, H, H, H}, 1);
     const Value i = sigmoid(sums[0]), f = sigmoid(sums[1]), g = tanh(sums[2]), o = sigmoid(sums[3]);
     const Value cell = f * c + i * g, state = o * tanh(cell), read = is_read(lengths, t);
     y[at(t)] = where(read, state, none);
-    kept_gates[at(t)] = where(read, concatenate({i, f, g, o}, 1), none);
-    cells[at(t)] = where(read, cell, none);
     h = where(read, state, h);
     c = where(read, cell, c);
+    if (!keeps) continue;
+    kept_gates[at(t)] = where(read, concatenate({i, f, g, o}, 1), none);
+    cells[at(t)] = where(read, cell, none);
   }
+  if (!keeps) return {stacked(y), h, c};
   return {stacked(y), h, c, stacked(kept_gates), stacked(cells)};
 }
 
@@ -200,7 +203,7 @@ const OpDef& lstm_def() {
       .reference = reference,
       .gradient = gradient,
       .gradient_reads = {inputs(kWeight, kH0, kC0, kLengths) | outputs(0, 3, 4)},
-      .composed = composed,
+      .composed = [](const Values& in, const Attributes& a) { return in_steps(in, is_reverse(a), true); },
       .may_reuse = {{3, kX}},
       .variants = variants<forward_form>(),
       .samples = [] { return samples_of(sample_of); },
@@ -248,11 +251,25 @@ const OpDef& lstm_backward_def() {
   return def;
 }
 
-LstmResult lstm(Sequences in, Value weight, Value bias, LstmState start) {
+namespace {
+
+Values inputs_of(Sequences in, Value weight, Value bias, LstmState start) {
   Value lengths = lengths_or_all(in), h0 = state_or_zeros(std::move(start.h), in, weight), c0 = state_or_zeros(std::move(start.c), in, weight);
-  Values out = apply(lstm_def(), list(std::move(in.x), std::move(weight), std::move(bias), std::move(h0), std::move(c0), std::move(lengths)),
-                     {{"reverse", in.reverse == Reverse::yes}});
-  return {std::move(out[0]), {std::move(out[1]), std::move(out[2])}};
+  return list(std::move(in.x), std::move(weight), std::move(bias), std::move(h0), std::move(c0), std::move(lengths));
+}
+
+LstmResult result_of(Values out) { return {std::move(out[0]), {std::move(out[1]), std::move(out[2])}}; }
+
+}  // namespace
+
+LstmResult lstm(Sequences in, Value weight, Value bias, LstmState start) {
+  const bool reverse = in.reverse == Reverse::yes;
+  return result_of(apply(lstm_def(), inputs_of(std::move(in), std::move(weight), std::move(bias), std::move(start)), {{"reverse", reverse}}));
+}
+
+LstmResult lstm_steps(Sequences in, Value weight, Value bias, LstmState start) {
+  const bool reverse = in.reverse == Reverse::yes;
+  return result_of(in_steps(inputs_of(std::move(in), std::move(weight), std::move(bias), std::move(start)), reverse, false));
 }
 
 }  // namespace gemel::inline ops

@@ -28,6 +28,9 @@ struct LstmResult {
 /// A length out of range counts as 0, and the host's next read throws.
 /// Source: S. Hochreiter, J. Schmidhuber, Long short-term memory, 1997; F. A. Gers et al., Learning to forget, 2000
 LstmResult lstm(Sequences in, Value weight, Value bias, LstmState start = {});
+/// The same results, but for their rounding, by the operators of the formula, one step after another. No length is refused: below 0 counts as 0,
+/// above T as T.
+LstmResult lstm_steps(Sequences in, Value weight, Value bias, LstmState start = {});
 struct GruParameters {
   Value weight;             // [H, 3 H], gates in order r, z, n
   Value bias, hidden_bias;  // [3 H]: of the input, and of the hidden state; r scales the latter with its product

@@ -12,6 +12,7 @@
 #include "engine/base/files/file.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/commands/specs.h"
+#include "frontends/cli/options/ablation_options.h"
 #include "frontends/cli/options/dataset_options.h"
 #include "frontends/cli/options/model_options.h"
 #include "frontends/cli/options/optimizer_options.h"
@@ -33,8 +34,8 @@ constexpr double kRate = 1e-4;  // small: nothing grows without bound in some hu
 /// On the command line several are separated by commas.
 constexpr std::array kListed{"model", "input", "frontend"};
 /// What a case may have otherwise than its neighbours.
-constexpr std::array kOfCase{"model",       "config",    "classes", "input",        "batch-size", "frontend",  "recompute",
-                             "freeze-norm", "optimizer", "lr",      "weight-decay", "momentum",   "accumulate"};
+constexpr std::array kOfCase{"model", "config", "classes",      "input",    "batch-size", "frontend", "recompute", "freeze-norm", "optimizer",
+                             "lr",    "lstm",   "weight-decay", "momentum", "accumulate", "variant",  "tuning",    "memory-plan", "recorded-launches"};
 
 /// What inference has no use for.
 constexpr std::array kOfTraining{"freeze-norm", "recompute", "accumulate",      "optimizer",   "lr",      "weight-decay",      "momentum",
@@ -66,6 +67,7 @@ po::options_description bench_options(bool lists) {
   add_gradient_options(options);
   add_style_options(options, Purpose::train);
   add_common_options(options);
+  add_ablation_options(options);
   add_spec_options(options);
   return options;
 }
@@ -110,6 +112,7 @@ BenchCase case_of(Json spec) {
   BenchCase c{.work = work,
               .batch_size = whole_number(v, "batch-size", 1, 1'000'000),
               .frontend = parse_frontend(v["frontend"].as<std::string>()),
+              .ablation = ablation_options(v),
               .freeze_norm = v["freeze-norm"].as<bool>(),
               .optimizer = optimizer_options(v),
               .accumulate = whole_number(v, "accumulate", 1, 1e9)};
@@ -228,6 +231,7 @@ class BenchReport {
 
 nlohmann::ordered_json measured(RunScope& run, Job& job, const BenchCase& c, const BenchLength& length, std::size_t width) {
   job.progress(c.name());
+  run.ablate(c.ablation);
   try {
     const auto line = json_of(c, run_case(run, job, c, length));
     print(line, width);
@@ -256,7 +260,10 @@ void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Benc
     distributed::require_same(*job.communication(), settings);
   }
   run.open_device();
-  for (BenchCase& c : cases) c.plan(run.device().profile());
+  for (BenchCase& c : cases) {
+    run.ablate(c.ablation);
+    c.plan(run.device());
+  }
   std::size_t width = 4;
   for (const BenchCase& c : cases) width = std::max(width, c.name().size());
   print_head(width);
@@ -281,7 +288,7 @@ int bench(const Arguments& arguments) {
   require_launched(arguments);
   const Json all = spec_of_line(arguments);
   std::vector<BenchCase> cases;
-  for (const Json& one : single_specs(all, {"env"})) cases.push_back(case_of(one));
+  for (const Json& one : single_specs(all, {"env", "variant"})) cases.push_back(case_of(one));
   const po::options_description options = bench_options(false);
   const auto v = parse("bench", "", options, words_of_spec(cases.front().spec, options));  // what all cases share
   const CommonOptions common = common_options(v);

@@ -12,6 +12,7 @@
 #include "frontends/cli/command.h"
 #include "frontends/cli/commands/specs.h"
 #include "frontends/cli/job/job.h"
+#include "frontends/cli/options/ablation_options.h"
 #include "frontends/cli/options/dataset_options.h"
 #include "frontends/cli/options/model_options.h"
 #include "frontends/cli/options/train_identity.h"
@@ -117,6 +118,7 @@ po::options_description eval_options() {
   add_style_options(options, Purpose::evaluate);
   add_frontend_option(options);
   add_common_options(options);
+  add_ablation_options(options);
   add_spec_options(options);
   return options;
 }

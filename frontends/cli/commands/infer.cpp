@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "frontends/cli/command.h"
+#include "frontends/cli/options/ablation_options.h"
 #include "frontends/cli/options/dataset_options.h"
 #include "frontends/cli/options/model_options.h"
 #include "frontends/cli/options/run_spec.h"
@@ -90,6 +91,7 @@ po::options_description infer_options() {
   add_domain_options(options, domains::OptionUse::inputs);
   add_frontend_option(options);
   add_common_options(options);
+  add_ablation_options(options);
   add_spec_options(options);
   return options;
 }

@@ -182,7 +182,7 @@ int tune(const Arguments& arguments) {
   const bool forget = v["forget"].as<bool>();
   CommonOptions common = common_options(v);
   if (common.device.gemm != opencl::GemmChoice::automatic) throw UsageError("--gemm: every provider is measured; accepted: auto");
-  common.device.tuned = !forget;  // a table that no device opens with can be forgotten too
+  common.device.ablation.tuning = !forget;  // a table that no device opens with can be forgotten too
   RunScope scope(std::move(common), "tune", arguments);
   return scope.carry_out([&] {
     scope.open_device();

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "engine/base/error.h"
+#include "frontends/cli/options/ablation_options.h"
 #include "frontends/cli/system/console.h"
 
 namespace gemel::cli {
@@ -65,6 +66,7 @@ void add_common_options(po::options_description& options) {
 CommonOptions common_options(const po::variables_map& v) {
   CommonOptions o;
   o.device = device_options(v);
+  if (v.count("variant")) o.device.ablation = ablation_options(v);
   o.passes_text = v["graph-passes"].as<std::string>();
   o.passes = parse_passes(o.passes_text);
   o.seed = static_cast<std::uint64_t>(whole_number(v, "seed", 0, 1e15));

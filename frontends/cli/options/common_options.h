@@ -35,7 +35,7 @@ void add_frontend_option(po::options_description& options);
 Frontend frontend_option(const po::variables_map& values);
 /// @throws UsageError where it is neither "eager" nor "graph"
 Frontend parse_frontend(const std::string& name);
-/// @throws UsageError for values out of range
+/// Those of studies too, where the command takes them. @throws UsageError for values out of range
 CommonOptions common_options(const po::variables_map& values);
 
 /// Names the device on standard error: "device: AMD EPYC (Portable Computing Language, 2 units)".

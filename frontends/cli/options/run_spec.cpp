@@ -210,7 +210,8 @@ Json resolved(Json spec, const domains::RunOptions& options) {
 std::vector<Json> single_specs(const Json& spec, const std::vector<std::string>& lists) {
   std::vector<Json> out{spec};
   for (const auto& [key, value] : spec.items()) {
-    if (!value.is_array() || std::ranges::find(lists, key) != lists.end()) continue;
+    const bool is_list = std::ranges::find(lists, key) != lists.end();
+    if (!value.is_array() || (is_list && std::ranges::none_of(value, &Json::is_array))) continue;
     if (value.empty()) throw UsageError(fmt::format("spec: {}: an empty list is given; accepted: a value or more", key));
     std::vector<Json> all;
     for (const Json& one : out)

@@ -42,7 +42,8 @@ std::vector<std::string> words_of_spec(const Json& spec, const po::options_descr
 /// A spec in which options whose defaults depend on the model have the values of this one.
 Json resolved(Json spec, const domains::RunOptions& options);
 
-/// One spec for each combination of the values of its lists, the first key's slowest. @param lists  options that are lists themselves
+/// One spec for each combination of the values of its lists, the first key's slowest.
+/// @param lists  options that are lists themselves, of which a list of lists has several
 std::vector<Json> single_specs(const Json& spec, const std::vector<std::string>& lists);
 
 }  // namespace gemel::cli

@@ -1,6 +1,7 @@
 #include "frontends/cli/options/train_identity.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <span>
 #include <vector>
@@ -33,12 +34,18 @@ constexpr Part kParts[] = {{"batch-size", train::kBatchSize, Bearing::sample_ord
                            {"compression", "compression", Bearing::setting},
                            {"graph-passes", "graph passes", Bearing::last_bits},
                            {"denormals", "denormals", Bearing::setting},
-                           {"gemm", "GEMM provider", Bearing::last_bits}};
+                           {"gemm", "GEMM provider", Bearing::last_bits},
+                           {"variant", "variants", Bearing::last_bits},
+                           {"lstm", "LSTM", Bearing::last_bits},
+                           {"tuning", "tuning table", Bearing::none},  // what it says is another part (trainer_identity.cpp): "none" where it is off
+                           {"memory-plan", "memory plan", Bearing::none},
+                           {"recorded-launches", "recorded launches", Bearing::none}};
 
 std::string value_of(const Json& value, const char* none) {
   if (value.is_null()) return none;
   if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
   if (value.is_string()) return value.get<std::string>();
+  if (value.is_array()) return value.empty() ? none : fmt::format("{}", fmt::join(value.get<std::vector<std::string>>(), ", "));
   return value.is_number_integer() ? fmt::format("{}", value.get<std::int64_t>()) : fmt::format("{}", value.get<double>());
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "engine/base/error.h"
+#include "frontends/cli/options/ablation_options.h"
 #include "frontends/cli/options/dataset_options.h"
 #include "frontends/cli/options/model_options.h"
 #include "frontends/cli/options/optimizer_options.h"
@@ -64,6 +65,7 @@ po::options_description train_options() {
   add_balance_option(options);
   add_frontend_option(options);
   add_common_options(options);
+  add_ablation_options(options);
   add_spec_options(options);
   return options;
 }

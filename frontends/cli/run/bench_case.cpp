@@ -12,6 +12,7 @@
 
 #include "datasets/loading/data_loader.h"
 #include "engine/base/numbers.h"
+#include "frontends/cli/options/ablation_options.h"
 #include "frontends/cli/run/joined_trace.h"
 #include "frontends/cli/system/resident_peak.h"
 #include "frontends/optim/optimizer.h"
@@ -144,10 +145,10 @@ class Meter {
 std::string BenchCase::name() const {
   std::string cut = strategy->cut(purpose(), micro_batches);
   if (!cut.empty()) cut = "/" + cut;
-  return fmt::format("{}/{}/{}/{}/{}{}{}{}{}{}", work == Work::train ? "train" : "infer", with->title(), batch_size, input, train::to_string(frontend),
+  return fmt::format("{}/{}/{}/{}/{}{}{}{}{}{}{}", work == Work::train ? "train" : "infer", with->title(), batch_size, input, train::to_string(frontend),
                      recompute == models::RecomputedParts::blocks ? "/recompute" : "", freeze_norm ? "/freeze-norm" : "",
                      work == Work::infer || optimizer.name == kOptimizer ? "" : "/" + optimizer.name,
-                     accumulate > 1 ? fmt::format("/accumulate:{}", accumulate) : "", parallel.empty() ? "" : fmt::format("/{}:{}{}", parallel, ranks, cut));
+                     accumulate > 1 ? fmt::format("/accumulate:{}", accumulate) : "", parallel.empty() ? "" : fmt::format("/{}:{}{}", parallel, ranks, cut), ablation_suffix(spec));
 }
 
 std::unique_ptr<nn::Module> BenchCase::make_model(models::RecomputedParts parts) const {
@@ -161,7 +162,7 @@ bool BenchCase::trains_on(std::int64_t samples) const {
   return cli::trains_on(*with->task(*made), with->batch(samples));
 }
 
-void BenchCase::plan(const opencl::DeviceProfile& device) {
+void BenchCase::plan(const opencl::Device& device) {
   const auto made = make_model(recompute);
   const Specs batch = with->batch(largest_shard());
   const std::int64_t part = ceil_div(largest_shard(), accumulate);

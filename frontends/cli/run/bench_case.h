@@ -31,6 +31,7 @@ struct BenchCase {
   std::string input;                              // "3x224x224" of a picture, "128" tokens of a text, "400" frames of speech, "6040x3706" users and items
   std::int64_t batch_size = 1;                    // of all ranks together
   Frontend frontend = Frontend::graph;
+  opencl::Ablation ablation = {};
   models::RecomputedParts recompute = models::RecomputedParts::none;
   bool freeze_norm = false;
   OptimizerOptions optimizer;
@@ -45,7 +46,7 @@ struct BenchCase {
   std::int64_t held_bytes = 0;     // parameters, statistics, gradients, momentum and the batch
 
   /// Finds what a step takes on a device. @throws ShapeError where the model refuses the input
-  void plan(const opencl::DeviceProfile& device);
+  void plan(const opencl::Device& device);
   /// Whether the model takes a step of training on so many samples.
   bool trains_on(std::int64_t samples) const;
   /// Bytes that it needs: what it holds, activations as planned without any pass, and the largest workspace.
@@ -57,7 +58,7 @@ struct BenchCase {
   std::int64_t largest_shard() const { return (batch_size + copies - 1) / copies; }
   /// "train/resnet18/16/3x224x224/graph", "train/bert-tiny/8/128/eager"; "/recompute" where blocks are computed again, "/freeze-norm" where normalisation is
   /// frozen,
-  /// "/ddp:2" where two ranks share the batch, "/pipeline:2/1f1b-8" where they are two stages
+  /// "/ddp:2" where two ranks share the batch, "/pipeline:2/1f1b-8" where they are two stages; "/memory-plan:off", "/lstm:steps", ... where a study asks
   std::string name() const;
 };
 

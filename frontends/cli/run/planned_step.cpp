@@ -64,15 +64,17 @@ bool trains_on(train::Task& task, const Specs& inputs) {
   }
 }
 
-PlannedStep plan_step(train::Task& task, const Specs& inputs, Work work, const opencl::DeviceProfile* device) {
+PlannedStep plan_step(train::Task& task, const Specs& inputs, Work work, const opencl::Device* device) {
   const auto session = Session::reference();
   const Program program = capture_step(*session, task, inputs, work);
   constexpr std::int64_t kAlignment = 128, kNoLimit = std::int64_t{1} << 50;
-  PlannedStep step{.arena_bytes = plan_memory(program, kAlignment, kNoLimit).arena_bytes};
+  const bool shares = !device || device->settings().memory_plan;
+  PlannedStep step{.arena_bytes = (shares ? plan_memory(program, kAlignment, kNoLimit) : plan_own_memory(program)).arena_bytes};
   each_problem(program, [&](const Problem& p) {
     if (p.op.cost) step.flops += p.op.cost(p).flops;
     if (!device || p.op.variants.empty()) return;
-    if (const Variant& v = choose(p, *device); v.workspace_bytes) step.workspace_bytes = std::max(step.workspace_bytes, v.workspace_bytes(p, *device));
+    const opencl::DeviceProfile& profile = device->profile();
+    if (const Variant& v = choose(p, profile); v.workspace_bytes) step.workspace_bytes = std::max(step.workspace_bytes, v.workspace_bytes(p, profile));
   });
   return step;
 }

@@ -28,7 +28,7 @@ struct PlannedStep {
 
 /// Of such a program.
 /// @param device  whose workspaces count; nullptr: none
-PlannedStep plan_step(train::Task& task, const Specs& inputs, Work work, const opencl::DeviceProfile* device = nullptr);
+PlannedStep plan_step(train::Task& task, const Specs& inputs, Work work, const opencl::Device* device = nullptr);
 
 /// Bytes of parameters and statistics.
 std::int64_t state_bytes(nn::Module& model);

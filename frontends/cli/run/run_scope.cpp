@@ -60,11 +60,32 @@ int RunScope::carry_out(const std::function<void()>& body) {
 }
 
 void RunScope::open_device() {
+  set_denormals(options_.device.denormals);
+  open_as_asked();
+  say_device(device_->profile());
+}
+
+void RunScope::ablate(const opencl::Ablation& ablation) {
+  if (ablation == options_.device.ablation) return;
+  say_unused_variants();
+  options_.device.ablation = ablation;
+  add_trace(times_->take_trace());
+  times_.reset();
+  session_.reset();
+  device_.reset();  // first: its memory may be needed
+  open_as_asked();
+}
+
+void RunScope::say_unused_variants() const {
+  if (!device_) return;
+  for (const auto& [op, variant] : device_->profile().preferences.variants)
+    if (!*variant.is_used) say("warning: --variant {}={} had no effect: {} was not computed\n", op, variant.name, op);
+}
+
+void RunScope::open_as_asked() {
   opencl::DeviceOptions device = options_.device;
-  set_denormals(device.denormals);
   device.profiling = options_.profile.empty() ? opencl::Profiling::sampled : opencl::Profiling::all;
   device_ = opencl::Device::open(device);
-  say_device(device_->profile());
   session_ = std::make_unique<Session>(device_, options_.seed);
   times_.emplace(*device_, !options_.profile.empty());
 }
@@ -118,6 +139,7 @@ void RunScope::end(std::string status) {
     lost = std::current_exception();
     status = "failed";
   }
+  if (status == "ok") say_unused_variants();
   log_.end(status);
   nlohmann::ordered_json all{{"status", status}, {"seconds", seconds}};
   if (session_) all["device"] = train::json_of(facts_of(*session_));

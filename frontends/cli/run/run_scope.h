@@ -36,6 +36,8 @@ class RunScope {
 
   /// Opens the device, says which, and makes a session on it.
   void open_device();
+  /// Opens the device again where it was opened to compute otherwise. What lies on it must have gone.
+  void ablate(const opencl::Ablation& ablation);
   /// For commands that do not train: writes the log's first line.
   void log_start(const std::string& model_name, const nn::Module& model);
   /// Puts the model into summary.json.
@@ -67,6 +69,8 @@ class RunScope {
   void go_on_after(std::int64_t step, const std::filesystem::path& folder);
 
  private:
+  void open_as_asked();
+  void say_unused_variants() const;
   void end(std::string status);
   void write_profile();
   CommonOptions options_;

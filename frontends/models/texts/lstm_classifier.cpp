@@ -12,7 +12,6 @@
 #include "frontends/nn/layers/layers.h"
 #include "frontends/nn/layers/multi_head_attention.h"
 #include "frontends/nn/layers/parameterless_layers.h"
-#include "frontends/nn/layers/rnn.h"
 
 namespace gemel::models {
 namespace {
@@ -45,12 +44,13 @@ void take(const ConfigFile& file, LstmClassifierConfig& c) {
 
 class LstmClassifier : public nn::Module {
  public:
-  LstmClassifier(const LstmClassifierConfig& c, std::int64_t classes)
+  LstmClassifier(const LstmClassifierConfig& c, std::int64_t classes, nn::LstmComputation computation)
       : padding_(c.pad_token_id),
         embedding_(add<nn::Embedding>("embedding", c.vocab_size, c.embedding_size, c.pad_token_id)),
         embedding_dropout_(add<nn::Dropout>("embedding_dropout", c.embedding_dropout_prob)),
         lstm_(add<nn::LSTM>("lstm", c.embedding_size, c.hidden_size,
-                            nn::RecurrentOptions{.layers = c.num_hidden_layers, .bidirectional = nn::Bidirectional::yes, .dropout = c.hidden_dropout_prob})),
+                            nn::RecurrentOptions{.layers = c.num_hidden_layers, .bidirectional = nn::Bidirectional::yes, .dropout = c.hidden_dropout_prob},
+                            computation)),
         dropout_(add<nn::Dropout>("dropout", c.hidden_dropout_prob)),
         classifier_(add<nn::Linear>("classifier", 2 * 2 * c.hidden_size, classes)) {
     embedding_.start_normal(c.initializer_range);
@@ -98,10 +98,10 @@ class LstmClassifier : public nn::Module {
 
 LstmClassifierConfig lstm_classifier_config(const std::string& name_or_file) { return config_of("lstm_classifier", name_or_file, kConfigs, take, check); }
 
-std::unique_ptr<nn::Module> lstm_classifier(const LstmClassifierConfig& config, std::int64_t classes) {
+std::unique_ptr<nn::Module> lstm_classifier(const LstmClassifierConfig& config, std::int64_t classes, nn::LstmComputation computation) {
   check(config);
   if (classes < 1) throw UsageError(fmt::format("lstm_classifier: {} classes given; accepted: 1 or more", classes));
-  return std::make_unique<LstmClassifier>(config, classes);
+  return std::make_unique<LstmClassifier>(config, classes, computation);
 }
 
 }  // namespace gemel::models

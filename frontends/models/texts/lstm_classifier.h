@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "frontends/nn/layers/rnn.h"
 #include "frontends/nn/module.h"
 
 namespace gemel::models {
@@ -23,6 +24,7 @@ LstmClassifierConfig lstm_classifier_config(const std::string& name_or_file);
 /// Makes the model. Inputs: ids int64 [N, T], padded at the end, and types int64 [N, T], which are ignored. Returns logits [N, classes]. A text ends at its
 /// last id that is not padding.
 /// @throws UsageError for sizes that are not 1 or more, or rates outside 0..1
-std::unique_ptr<nn::Module> lstm_classifier(const LstmClassifierConfig& config, std::int64_t classes);
+std::unique_ptr<nn::Module> lstm_classifier(const LstmClassifierConfig& config, std::int64_t classes,
+                                            nn::LstmComputation computation = nn::LstmComputation::fused);
 
 }  // namespace gemel::models

@@ -54,7 +54,7 @@ std::unique_ptr<nn::Module> lstm(const TextOptions& o) {
   c.vocab_size = o.vocabulary.value_or(c.vocab_size);
   c.pad_token_id = o.padding.value_or(c.pad_token_id);
   if (o.dropout) c.embedding_dropout_prob = c.hidden_dropout_prob = *o.dropout;
-  return lstm_classifier(c, o.classes);
+  return lstm_classifier(c, o.classes, o.lstm);
 }
 TextSizes lstm_sizes(const std::string& config) {
   const LstmClassifierConfig c = lstm_classifier_config(config);
@@ -97,6 +97,7 @@ std::vector<std::string_view> text_names() {
 
 TextKind text_kind(std::string_view name) { return named(name).kind; }
 bool text_has_blocks(std::string_view name) { return named(name).has_blocks; }
+bool text_has_lstm(std::string_view name) { return named(name).make == lstm; }
 TextSizes text_sizes(std::string_view name, const std::string& config) { return named(name).sizes(config); }
 std::optional<std::int64_t> vocabulary_in(std::string_view name, std::span<const NamedSpec> file) {
   const Named& model = named(name);

@@ -11,6 +11,7 @@
 
 #include "engine/files/safetensors.h"
 #include "frontends/models/pictures/picture_models.h"
+#include "frontends/nn/layers/rnn.h"
 #include "frontends/nn/module.h"
 
 namespace gemel::models {
@@ -30,8 +31,9 @@ struct TextOptions {
   std::optional<std::int64_t> vocabulary{}, padding{};  // replace the configuration's
   std::optional<double> dropout{};                      // replaces the rate of every dropout
   RecomputedParts recompute = RecomputedParts::none;
-  /// For translators, replace the configuration's: tokens before and after a translation, and most tokens of it.
-  std::optional<std::int64_t> begin{}, end{}, longest{};
+  nn::LstmComputation lstm = nn::LstmComputation::fused;  // of a model that has LSTMs
+  std::optional<std::int64_t> begin{}, end{},
+      longest{};  // in place of a translator's configuration's: what stands before a translation and behind it, how long it is at most
 };
 
 /// Names that `make_text` accepts.
@@ -43,8 +45,9 @@ TextSizes text_sizes(std::string_view name, const std::string& config);
 /// Tells if a model has repeated blocks, which can be recomputed.
 /// @throws UsageError for an unknown name
 bool text_has_blocks(std::string_view name);
-/// Returns the size of the vocabulary in a weight file, the rows of its token embedding; empty if the file has none.
-/// @throws UsageError for an unknown name
+/// Whether it has LSTMs. @throws UsageError for an unknown name
+bool text_has_lstm(std::string_view name);
+/// Tokens of the vocabulary as a file has it: rows of its table of tokens. Empty where it has none. @throws UsageError for an unknown name
 std::optional<std::int64_t> vocabulary_in(std::string_view name, std::span<const NamedSpec> file);
 /// Makes a model without memory.
 /// @throws as text_sizes, and for options that the model refuses

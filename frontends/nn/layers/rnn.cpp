@@ -86,10 +86,14 @@ Values Recurrent::forward_values(Values in) {
   return out;
 }
 
-LSTM::LSTM(std::int64_t input, std::int64_t hidden, const RecurrentOptions& options) : Recurrent("LSTM", {input, hidden, 4}, 2, options) {}
+LSTM::LSTM(std::int64_t input, std::int64_t hidden, const RecurrentOptions& options, LstmComputation computation)
+    : Recurrent("LSTM", {input, hidden, 4}, 2, options), computation_(computation) {}
 
 Values LSTM::run(Sequences in, const Cell& cell, Values start) const {
-  LstmResult out = lstm(std::move(in), cell.weight_hh.tensor(), cell.bias_ih.tensor() + cell.bias_hh.tensor(), {std::move(start[0]), std::move(start[1])});
+  const Value &weight = cell.weight_hh.tensor(), bias = cell.bias_ih.tensor() + cell.bias_hh.tensor();
+  LstmState first{std::move(start[0]), std::move(start[1])};
+  LstmResult out =
+      computation_ == LstmComputation::steps ? lstm_steps(in, weight, bias, std::move(first)) : lstm(std::move(in), weight, bias, std::move(first));
   return list(std::move(out.y), std::move(out.state.h), std::move(out.state.c));
 }
 

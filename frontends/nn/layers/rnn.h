@@ -52,13 +52,19 @@ class Recurrent : public Module {
   std::vector<Cell> cells_;  // [L D]
 };
 
-/// Long short-term memory. Inputs: x, lengths, h0, c0. Returns output, h_n, c_n. Formulas: gemel::lstm.
+/// fused: by kernels of whole sequences; steps: step after step in public operators.
+enum class LstmComputation { fused, steps };
+
+/// Long short-term memory. Inputs: x, lengths, h0, c0; gives output, h_n, c_n. The formulas stand at gemel::lstm.
 class LSTM : public Recurrent {
  public:
-  LSTM(std::int64_t input, std::int64_t hidden, const RecurrentOptions& options = {});
+  LSTM(std::int64_t input, std::int64_t hidden, const RecurrentOptions& options = {}, LstmComputation computation = LstmComputation::fused);
 
  protected:
   Values run(Sequences in, const Cell& cell, Values start) const override;
+
+ private:
+  LstmComputation computation_;
 };
 
 /// Gated recurrent unit. Inputs: x, lengths, h0. Returns output, h_n. Formulas: gemel::gru.

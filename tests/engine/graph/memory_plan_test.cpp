@@ -100,6 +100,20 @@ TEST(Plan, what_lives_at_once_lies_apart) {
   }
 }
 
+TEST(Plan, of_own_memory_places_nothing_and_counts_each_slot) {
+  const Program program = random_program(5);
+  const MemoryPlan shared = plan_memory(program, 1, 1 << 30), own = plan_own_memory(program);
+  std::int64_t sum = 0;
+  for (std::size_t s = 0; s < program.slots.size(); ++s) {
+    EXPECT_EQ(own.places[s].slab, -1);
+    if (shared.places[s].slab >= 0) sum += program.slots[s].bytes;
+  }
+  EXPECT_EQ(own.arena_bytes, sum);
+  EXPECT_TRUE(own.slab_bytes.empty());
+  EXPECT_GT(own.arena_bytes, shared.arena_bytes);
+  EXPECT_EQ(own.lower_bound, shared.lower_bound);
+}
+
 /// A step as captured, and as it is run.
 void expect_little_more_than_the_least(Session& session, train::Task& task, const Specs& batch, const std::string& name) {
   for (const cli::Work work : {cli::Work::train, cli::Work::infer}) {

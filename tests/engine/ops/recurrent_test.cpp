@@ -31,9 +31,10 @@ struct RecurrentCase {
   std::string name;
   std::int64_t input, hidden;
   RecurrentOptions options = {};
+  LstmComputation computation = LstmComputation::fused;
   bool is_lstm() const { return name.starts_with("lstm"); }
   std::unique_ptr<Recurrent> make() const {
-    if (is_lstm()) return std::make_unique<LSTM>(input, hidden, options);
+    if (is_lstm()) return std::make_unique<LSTM>(input, hidden, options, computation);
     return std::make_unique<GRU>(input, hidden, options);
   }
 };
@@ -45,6 +46,10 @@ std::vector<RecurrentCase> recurrent_cases() {
     out.push_back({kind, 5, 6});
     out.push_back({kind + " of lengths", 4, 17});
     out.push_back({kind + " of layers", 3, 7, deep});
+  }
+  for (std::size_t i = 0; i < 3; ++i) {
+    out.push_back(out[i]);
+    out.back().computation = LstmComputation::steps;
   }
   return out;
 }
@@ -111,7 +116,7 @@ TEST(Recurrent, gives_pytorchs_outputs_and_gradients_from_its_weights) {
   const auto reference = Session::reference();
   Session narrow(shared_narrow_device(), 1);
   for (const RecurrentCase& c : recurrent_cases()) {
-    SCOPED_TRACE(c.name);
+    SCOPED_TRACE(c.name + (c.computation == LstmComputation::steps ? " in steps" : ""));
     const Layer in_double(*reference, c), at_once(test_session(), c), in_narrow_vectors(narrow, c);
     in_double.expect_pytorchs(in_double.results(in_double.inputs()), kStored, kStored);
     at_once.expect_pytorchs(at_once.results(at_once.inputs()), kForward, kBackward);
