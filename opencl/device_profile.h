@@ -28,9 +28,9 @@ struct AskedVariant {
 
 /// Variants that are preferred on a device, whatever their rank. They are a part of its profile since a variant asks the same of the products within it.
 struct Preferences {
-  std::string wanted, unwanted;                      // names of variants: one that computes whatever it can, and one that computes nothing
+  std::string wanted, unwanted;                       // names of variants: one that computes whatever it can, and one that computes nothing
   std::map<std::string, AskedVariant> variants = {};  // by operator: the one that computes it wherever it is asked
-  std::shared_ptr<const TuningTable> tuning = {};    // what measurements chose (opencl/program/tuning_table.h); null: nothing
+  std::shared_ptr<const TuningTable> tuning = {};     // what measurements chose (opencl/program/tuning_table.h); null: nothing
 };
 
 /// Devices that have an even part each, this one among them, of memory by which default limits go.

@@ -1,5 +1,5 @@
 // What every source file keeps to: an opening comment, no nested #if in a kernel, no function of more than five parameters, no library's text for users,
-// no kind of device but where variants are chosen.
+// no kind of device but where variants are chosen, no name of a model, a kind of work, a style or an optimizer but where it is defined.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,6 +16,8 @@
 
 #include "engine/ops/catalog.h"
 #include "frontends/cli/strategies/strategy.h"
+#include "frontends/domains/domain.h"
+#include "frontends/optim/optimizer.h"
 
 namespace gemel {
 namespace {
@@ -198,22 +200,30 @@ TEST(Sources, what_a_process_may_use_is_asked_in_one_place) {
           ADD_FAILURE() << s.path << ": " << line << "; accepted: allowed_cores() and allowed_memory() of engine/base/resource_limits.h";
 }
 
-/// The lines that ask which parallel style there is: that compare one of these names, or the name of a strategy.
-std::vector<std::string> questions_about_styles(const std::vector<std::string>& lines, const std::vector<std::string>& names) {
-  static const std::regex compares("[!=]=|\\bcase\\b|starts_with"), compares_strategy("(strategy|style)(\\(\\))?(\\.|->)name(\\(\\))? *([!=]=|\\.)");
+/// The lines that compare something with one of these names, or that branch on one.
+std::vector<std::string> comparisons_with(const std::vector<std::string>& names, const std::vector<std::string>& lines) {
+  static const std::regex compares("[!=]=|\\bcase\\b|starts_with");
   std::vector<std::string> out;
   for (const std::string& line : lines) {
     const bool has_name = std::ranges::any_of(names, [&](const std::string& name) { return line.find('"' + name + '"') != std::string::npos; });
-    if ((has_name && std::regex_search(line, compares)) || std::regex_search(line, compares_strategy)) out.push_back(line);
+    if (has_name && std::regex_search(line, compares)) out.push_back(line);
   }
   return out;
 }
 
-TEST(Sources, questions_about_a_parallel_style_are_found) {
-  const std::vector<std::string> asking{"  if (o.style == \"ddp\") {", "  if (job.strategy().name() == other) {", "  case x: f(\"mirrored\");",
-                                        "  if (text.starts_with(\"mirrored\"))"};
-  EXPECT_EQ(questions_about_styles(asking, {"ddp", "mirrored"}), asking);
-  EXPECT_TRUE(questions_about_styles({"  say(\"{}: {} ranks\", strategy.name(), n);", "  run({\"--parallel\", \"ddp\"})", "if (a == b)"}, {"ddp"}).empty());
+/// The lines that compare the name of a strategy, whatever with.
+std::vector<std::string> comparisons_of_strategies(const std::vector<std::string>& lines) {
+  static const std::regex compares("(strategy|style)(\\(\\))?(\\.|->)name(\\(\\))? *([!=]=|\\.)");
+  std::vector<std::string> out;
+  std::ranges::copy_if(lines, std::back_inserter(out), [](const std::string& line) { return std::regex_search(line, compares); });
+  return out;
+}
+
+TEST(Sources, comparisons_with_names_are_found) {
+  const std::vector<std::string> asking{"  if (o.style == \"ddp\") {", "  case x: f(\"mirrored\");", "  if (text.starts_with(\"mirrored\"))"};
+  EXPECT_EQ(comparisons_with({"ddp", "mirrored"}, asking), asking);
+  EXPECT_TRUE(comparisons_with({"ddp"}, {"  run({\"--parallel\", \"ddp\"})", "if (a == b)", "if (a == \"ddp2\")"}).empty());
+  EXPECT_EQ(comparisons_of_strategies({"  if (job.strategy().name() == other) {", "  say(\"{}: {} ranks\", strategy.name(), n);"}).size(), 1u);
 }
 
 TEST(Sources, a_parallel_style_is_asked_for_in_its_own_file_alone) {
@@ -222,9 +232,24 @@ TEST(Sources, a_parallel_style_is_asked_for_in_its_own_file_alone) {
     std::vector<std::string> others;
     for (const cli::Style* style : cli::styles())
       if (*style->name && (s.path.parent_path().filename() != "strategies" || s.path.stem() != style->name)) others.push_back(style->name);
-    for (const std::string& line : questions_about_styles(s.lines, others))
-      ADD_FAILURE() << s.path << ": " << line << "; accepted: a function of frontends/cli/strategies/strategy.h";
+    std::vector<std::string> lines = comparisons_with(others, s.lines);
+    std::ranges::copy(comparisons_of_strategies(s.lines), std::back_inserter(lines));
+    for (const std::string& line : lines) ADD_FAILURE() << s.path << ": " << line << "; accepted: a function of frontends/cli/strategies/strategy.h";
   }
+}
+
+/// Nothing that computes, and no command, behaves otherwise for one model, kind of work or optimizer: what differs is said by its record.
+TEST(Sources, no_model_kind_of_work_or_optimizer_is_asked_for_by_name) {
+  std::vector<std::string> names = domains::model_names();
+  EXPECT_GE(names.size(), 15u);
+  for (const domains::Domain* domain : domains::all()) names.emplace_back(domain->name);
+  for (const std::string_view optimizer : optim::names()) names.emplace_back(optimizer);
+  for (const char* folder : {"engine", "opencl", "parallel", "datasets", "frontends"})
+    for (const Source& s : sources(folder, {".h", ".cpp"}))
+      for (const std::string& line : comparisons_with(names, s.lines))
+        if (line.find("name() const override") == std::string::npos)  // where an optimizer says its own
+          ADD_FAILURE() << s.path << ": " << line
+                        << "; accepted: a field of its record (frontends/domains/domain.h, frontends/models, frontends/optim/optimizer.h)";
 }
 
 TEST(Sources, kinds_of_devices_are_told_apart_in_one_place) {

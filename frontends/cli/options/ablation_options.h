@@ -3,7 +3,7 @@
 #include <string>
 
 #include "frontends/cli/options/run_spec.h"
-#include "opencl/device_profile.h"
+#include "opencl/device/device.h"
 
 namespace gemel::cli {
 

@@ -148,7 +148,8 @@ std::string BenchCase::name() const {
   return fmt::format("{}/{}/{}/{}/{}{}{}{}{}{}{}", work == Work::train ? "train" : "infer", with->title(), batch_size, input, train::to_string(frontend),
                      recompute == models::RecomputedParts::blocks ? "/recompute" : "", freeze_norm ? "/freeze-norm" : "",
                      work == Work::infer || optimizer.name == kOptimizer ? "" : "/" + optimizer.name,
-                     accumulate > 1 ? fmt::format("/accumulate:{}", accumulate) : "", parallel.empty() ? "" : fmt::format("/{}:{}{}", parallel, ranks, cut), ablation_suffix(spec));
+                     accumulate > 1 ? fmt::format("/accumulate:{}", accumulate) : "", parallel.empty() ? "" : fmt::format("/{}:{}{}", parallel, ranks, cut),
+                     ablation_suffix(spec));
 }
 
 std::unique_ptr<nn::Module> BenchCase::make_model(models::RecomputedParts parts) const {

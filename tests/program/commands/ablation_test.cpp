@@ -64,6 +64,17 @@ TEST_F(Ablation, a_variant_that_declines_ends_the_run_with_its_reason) {
   expect_refused({"bench", "infer", "--model", "lenet", "--input", "3x32x32", "--batch-size", "40", "--variant", "matmul=few_rows"}, 2, before);
 }
 
+TEST_F(Ablation, a_variant_of_an_operator_that_is_never_computed_is_told) {
+  const std::string warning = "warning: --variant lstm=steps had no effect: lstm was not computed";
+  const Words asked{"--variant", "lstm=steps", "--variant", "matmul=columns"};
+  for (const Words& words : {training({"--steps", "1"}), bench({})}) {
+    const Outcome o = run(joined(words, asked));
+    ASSERT_EQ(o.status, 0) << o.err;
+    EXPECT_NE((o.out + o.err).find(warning), std::string::npos) << o.out << o.err;
+    EXPECT_EQ((o.out + o.err).find("--variant matmul=columns had no effect"), std::string::npos) << o.out << o.err;
+  }
+}
+
 TEST_F(Ablation, operators_and_variants_that_are_unknown_are_refused_before_any_work) {
   const auto refused = [&](const std::string& given, const std::string& why) {
     for (const Words& command : {Words{"train"}, Words{"eval", "--model", "lenet", "--weights", "none"}, Words{"bench", "train"},
