@@ -25,7 +25,7 @@ int main(int count, char** arguments) {
   parallel::CommunicationThread communication(on_ranks ? parallel::mpi_communicator : [] { return std::move(parallel::thread_communicators(1)[0]); });
   Session session(opencl::Device::open({}), 1);
   const datasets::Splits data = datasets::open_dataset({.input = Shape{3, 16, 16}, .limit = 48});
-  datasets::Loader loader(*data.train, {.batch_size = 16, .rank = communication.rank(), .ranks = communication.size()});
+  datasets::DataLoader loader(*data.train, {.batch_size = 16, .rank = communication.rank(), .ranks = communication.size()});
   const auto model = models::make("perceptron", {.classes = 10, .channels = 3}, session);
   train::ClassificationTask task(*model, 10);
   distributed::DataParallel ranks(session, communication);

@@ -18,7 +18,7 @@
 namespace gemel {
 namespace {
 
-double epoch_seconds(datasets::Loader& loader, std::int64_t epoch) {
+double epoch_seconds(datasets::DataLoader& loader, std::int64_t epoch) {
   const auto begin = std::chrono::steady_clock::now();
   loader.start(epoch);
   while (loader.next()) {
@@ -40,9 +40,9 @@ int run(const std::vector<std::string>& arguments) {
   check_choice("--augment", augment, {"none", "standard"});
   const std::int64_t runs = cli::whole_number(v, "runs", 1, 1e6);
   const auto data = datasets::open_dataset(domains::picture_data(cli::run_options(v))).train;
-  datasets::Loader loader(*data, {.batch_size = cli::whole_number(v, "batch-size", 1, 1e6),
-                                  .augment = augment == "standard" ? datasets::Augment::standard : datasets::Augment::none,
-                                  .workers = 0});
+  datasets::DataLoader loader(*data, {.batch_size = cli::whole_number(v, "batch-size", 1, 1e6),
+                                      .augment = augment == "standard" ? datasets::Augment::standard : datasets::Augment::none,
+                                      .workers = 0});
   std::vector<double> rates;
   epoch_seconds(loader, 0);  // reads the files
   for (std::int64_t i = 1; i <= runs; ++i) rates.push_back(static_cast<double>(data->size()) / epoch_seconds(loader, i));

@@ -29,7 +29,7 @@
 #include "benchmarks/micro/benchmark_main.h"
 #include "benchmarks/micro/roofline.h"
 #include "engine/device/dispatch.h"
-#include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/convolution/convolution_common.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/options/common_options.h"
 #include "frontends/cli/run/bench_case.h"

@@ -31,7 +31,7 @@ std::vector<std::uint32_t> permutation(std::int64_t size, std::uint64_t seed) {
   return order;
 }
 
-Loader::Loader(const Dataset& dataset, const LoaderOptions& options) : dataset_(dataset), options_(options) {
+DataLoader::DataLoader(const Dataset& dataset, const DataLoaderOptions& options) : dataset_(dataset), options_(options) {
   check("batch size", options.batch_size, 1, std::int64_t{1} << 31);
   check("number of ranks", options.ranks, 1, 1 << 20);
   check("rank", options.rank, 0, options.ranks - 1);
@@ -41,11 +41,11 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options) : dataset_(
   check("number of samples", dataset.size(), 1, (std::int64_t{1} << 32) - 1);
 }
 
-Loader::~Loader() { stop(); }
+DataLoader::~DataLoader() { stop(); }
 
-std::int64_t Loader::batches() const { return ceil_div(dataset_.size(), options_.batch_size); }
+std::int64_t DataLoader::batches() const { return ceil_div(dataset_.size(), options_.batch_size); }
 
-void Loader::start(std::int64_t epoch, std::int64_t first_batch) {
+void DataLoader::start(std::int64_t epoch, std::int64_t first_batch) {
   check("first batch", first_batch, 0, batches());
   stop();
   epoch_ = epoch;
@@ -61,7 +61,7 @@ void Loader::start(std::int64_t epoch, std::int64_t first_batch) {
 }
 
 /// A smaller last batch stays behind all others.
-void Loader::group_by_length() {
+void DataLoader::group_by_length() {
   constexpr std::int64_t kBatches = 64;  // that are sorted together
   if (order_.empty()) {
     order_.resize(at(dataset_.size()));
@@ -78,7 +78,7 @@ void Loader::group_by_length() {
   }
 }
 
-std::optional<Batch> Loader::next() {
+std::optional<Batch> DataLoader::next() {
   if (!started_) throw UsageError("loader: next was called before start, or after an error");
   if (next_out_ == batches()) return std::nullopt;
   Slot slot = threads_.empty() ? filled_slot(next_out_, shares_of(next_out_)) : take_slot();
@@ -90,7 +90,7 @@ std::optional<Batch> Loader::next() {
   return std::move(slot.batch);
 }
 
-void Loader::share(Shares shares) {
+void DataLoader::share(Shares shares) {
   if (std::ssize(shares) != options_.ranks || std::ranges::any_of(shares, [](std::int64_t s) { return s < 0; }) ||
       std::ranges::all_of(shares, [](std::int64_t s) { return s == 0; }))
     throw UsageError(
@@ -99,9 +99,9 @@ void Loader::share(Shares shares) {
   shares_.insert_or_assign(next_out_ + options_.prefetch, std::move(shares));  // the same on ranks with any number of workers
 }
 
-const Shares& Loader::shares_of(std::int64_t index) const { return std::prev(shares_.upper_bound(index))->second; }
+const Shares& DataLoader::shares_of(std::int64_t index) const { return std::prev(shares_.upper_bound(index))->second; }
 
-Loader::Slot Loader::filled_slot(std::int64_t index, const Shares& shares) const {
+DataLoader::Slot DataLoader::filled_slot(std::int64_t index, const Shares& shares) const {
   Slot slot;
   try {
     slot.batch = make(index, shares);
@@ -111,7 +111,7 @@ Loader::Slot Loader::filled_slot(std::int64_t index, const Shares& shares) const
   return slot;
 }
 
-Loader::Slot Loader::take_slot() {
+DataLoader::Slot DataLoader::take_slot() {
   Slot taken;
   {
     std::unique_lock lock(mutex_);
@@ -124,7 +124,7 @@ Loader::Slot Loader::take_slot() {
   return taken;
 }
 
-void Loader::work() {
+void DataLoader::work() {
   for (;;) {
     std::unique_lock lock(mutex_);
     room_.wait(lock, [&] { return stopping_ || next_in_ == batches() || next_in_ < next_out_ + options_.prefetch; });
@@ -140,7 +140,7 @@ void Loader::work() {
   }
 }
 
-void Loader::stop() {
+void DataLoader::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -151,7 +151,7 @@ void Loader::stop() {
   started_ = false;
 }
 
-Batch Loader::make(std::int64_t index, const Shares& shares) const {
+Batch DataLoader::make(std::int64_t index, const Shares& shares) const {
   Batch out{.epoch = epoch_, .index = index};
   const std::int64_t first = index * options_.batch_size, whole = std::min(options_.batch_size, dataset_.size() - first);
   const std::vector<SampleRun> shard =

@@ -1,4 +1,4 @@
-// Loader: delivers the batches of a data set, which worker threads make ahead, in an order that depends on its options alone.
+// DataLoader: delivers the batches of a data set, which worker threads make ahead, in an order that depends on its options alone.
 #pragma once
 #include <condition_variable>
 #include <cstddef>
@@ -21,7 +21,7 @@ enum class Shuffle { off, on };
 /// standard: the augmentation that the data set defines.
 enum class Augment { none, standard };
 
-struct LoaderOptions {
+struct DataLoaderOptions {
   /// Samples of one batch over all ranks; the last batch of an epoch may be smaller.
   std::int64_t batch_size = 64;
   Shuffle shuffle = Shuffle::on;
@@ -40,7 +40,7 @@ struct LoaderOptions {
 };
 
 /// Options for evaluation: every sample once, in the data set's order.
-inline LoaderOptions in_file_order(std::int64_t batch_size) { return {.batch_size = batch_size, .shuffle = Shuffle::off}; }
+inline DataLoaderOptions in_file_order(std::int64_t batch_size) { return {.batch_size = batch_size, .shuffle = Shuffle::off}; }
 
 /// Returns a random permutation of 0..size-1 (Fisher-Yates over Philox).
 /// @param size  0..2^32-1
@@ -48,16 +48,16 @@ std::vector<std::uint32_t> permutation(std::int64_t size, std::uint64_t seed);
 
 /// Delivers the batches of an epoch in the order of permutation(size, seed + epoch), or in the data set's order without shuffling. Each batch is the shard of
 /// one rank (datasets/loading/shard.h), so that all ranks together train what one process would. The shard of a small last batch may be empty.
-class Loader : public BatchSource {
+class DataLoader : public BatchSource {
  public:
   /// @param dataset  must outlive the loader
   /// @throws UsageError for options out of range
-  Loader(const Dataset& dataset, const LoaderOptions& options);
-  ~Loader() override;
-  Loader(const Loader&) = delete;
-  Loader& operator=(const Loader&) = delete;
+  DataLoader(const Dataset& dataset, const DataLoaderOptions& options);
+  ~DataLoader() override;
+  DataLoader(const DataLoader&) = delete;
+  DataLoader& operator=(const DataLoader&) = delete;
 
-  const LoaderOptions& options() const { return options_; }
+  const DataLoaderOptions& options() const { return options_; }
   /// Number of samples in an epoch over all ranks.
   std::int64_t samples() const override { return dataset_.size(); }
   /// Number of batches in an epoch.
@@ -93,7 +93,7 @@ class Loader : public BatchSource {
   void stop();
 
   const Dataset& dataset_;
-  LoaderOptions options_;
+  DataLoaderOptions options_;
   std::int64_t epoch_ = 0;
   bool started_ = false;
   /// [position] sample; empty if samples come in the data set's order.

@@ -12,14 +12,13 @@
 #include "datasets/pictures/synthetic_pictures.h"
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
-#include "engine/base/philox.h"
 
 namespace gemel::datasets {
 namespace {
 
 constexpr std::int64_t kSyntheticValidation = 512;
 
-Splits open_synthetic(const DatasetOptions& options) {
+Splits open_synthetic(const PictureDatasetOptions& options) {
   if (options.normalize == Normalize::standard)
     throw UsageError("synthetic: normalize standard needs a data set with known statistics; accepted: none, or cifar10");
   const Shape shape = options.input.empty() ? Shape{3, 32, 32} : options.input;
@@ -34,11 +33,11 @@ Splits open_synthetic(const DatasetOptions& options) {
 struct Opener {
   std::string_view name;
   bool needs_data;
-  Splits (*open)(const DatasetOptions&);
+  Splits (*open)(const PictureDatasetOptions&);
 };
 constexpr std::array<Opener, 3> kOpeners{{{"synthetic", false, open_synthetic},
-                                          {"cifar10", true, [](const DatasetOptions& o) { return open_cifar10(o.data, o.classes, o.normalize); }},
-                                          {"npy", true, [](const DatasetOptions& o) { return open_npy(o.data, o.classes, o.normalize); }}}};
+                                          {"cifar10", true, [](const PictureDatasetOptions& o) { return open_cifar10(o.data, o.classes, o.normalize); }},
+                                          {"npy", true, [](const PictureDatasetOptions& o) { return open_npy(o.data, o.classes, o.normalize); }}}};
 constexpr auto kDatasetNames = [] {
   std::array<std::string_view, kOpeners.size()> names;
   for (std::size_t i = 0; i < names.size(); ++i) names[i] = kOpeners[i].name;
@@ -64,16 +63,6 @@ class Prefix final : public Pictures {
 
 }  // namespace
 
-Placement augmentation(const Draws& draws, std::int64_t sample) {
-  constexpr std::int64_t kPad = 4;  // pixels on each side
-  const auto low = [](auto value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value)); };
-  const auto high = [](auto value) { return static_cast<std::uint32_t>(static_cast<std::uint64_t>(value) >> 32); };
-  const PhiloxCounter bits = philox({low(sample), high(sample), low(draws.epoch), stream_hash("augment")}, {low(draws.seed), high(draws.seed)});
-  // The high half of bits * n is uniform in 0..n-1 to one part in 2^32 / n.
-  const auto offset = [](std::uint32_t b) { return static_cast<std::int64_t>(std::uint64_t{b} * (2 * kPad + 1) >> 32) - kPad; };
-  return {.top = offset(bits[0]), .left = offset(bits[1]), .flip = (bits[2] >> 31) != 0};
-}
-
 std::vector<HostTensor> Pictures::tensors(std::span<const std::int64_t> samples, const std::optional<Draws>& draws) const {
   const std::int64_t n = std::ssize(samples);
   const std::size_t elements = at(shape().elements());
@@ -90,7 +79,7 @@ std::vector<HostTensor> Pictures::tensors(std::span<const std::int64_t> samples,
 
 std::span<const std::string_view> dataset_names() { return kDatasetNames; }
 
-Splits open_dataset(const DatasetOptions& options) {
+Splits open_dataset(const PictureDatasetOptions& options) {
   const auto opener = std::ranges::find(kOpeners, options.name, &Opener::name);
   if (opener == kOpeners.end()) throw UsageError(fmt::format("dataset: '{}' is unknown; accepted: {}", options.name, fmt::join(kDatasetNames, ", ")));
   if (opener->needs_data && options.data.empty()) throw UsageError(fmt::format("{}: no data path was given; accepted: the path of its files", options.name));

@@ -10,18 +10,10 @@
 #include <vector>
 
 #include "datasets/loading/dataset.h"
+#include "datasets/pictures/augmentation.h"
 #include "engine/base/shape.h"
 
 namespace gemel::datasets {
-
-/// Placement of a picture in a batch: out[y, x] = picture[y + top, (flip ? W - 1 - x : x) + left], black where that lies outside the picture.
-struct Placement {
-  std::int64_t top = 0, left = 0;
-  bool flip = false;
-};
-
-/// Draws the standard augmentation of a sample: a crop of the picture's own size out of the picture padded by four black pixels, mirrored half of the time.
-Placement augmentation(const Draws& draws, std::int64_t sample);
 
 /// Pictures of one shape. A batch has "images", float32 [N, H, W, C], and "labels", int64 [N].
 class Pictures : public Dataset {
@@ -44,7 +36,7 @@ class Pictures : public Dataset {
 
 enum class Normalize { none, standard };
 
-struct DatasetOptions {
+struct PictureDatasetOptions {
   /// One of dataset_names().
   std::string name = "synthetic";
   /// File or folder; unused by synthetic.
@@ -74,6 +66,6 @@ std::span<const std::string_view> dataset_names();
 /// Opens a data set and checks all its files.
 /// @throws UsageError for an unknown name, or options that do not fit the data set
 /// @throws DataError for missing, truncated or malformed files: names the file with its size and the size expected, or with record and value
-Splits open_dataset(const DatasetOptions& options);
+Splits open_dataset(const PictureDatasetOptions& options);
 
 }  // namespace gemel::datasets

@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "datasets/pictures/picture_dataset.h"
+#include "datasets/pictures/augmentation.h"
+#include "engine/base/shape.h"
 
 namespace gemel::datasets {
 

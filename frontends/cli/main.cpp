@@ -127,7 +127,7 @@ int main(int count, char** values) {
   if (arguments[0] != "launch") cli::end_at_quit();  // which ends its job's processes first
   try {
     return cli::run_and_print([&] { return cli::run(arguments[0], {arguments.begin() + 1, arguments.end()}); });
-  } catch (const cli::Told& told) {
+  } catch (const cli::ReportedError& told) {
     return told.status;
   } catch (const UsageError& e) {
     if (cli::speaks_for_all())

@@ -140,7 +140,7 @@ void DataParallel::announce(train::Notice notice) {
 
 train::Notice DataParallel::agreed() {
   Notices::Agreed agreed = notices_.agreed();
-  const bool is_of_a_step = std::ranges::any_of(agreed.seen, [](const parallel::Balance::Seen& s) { return s.samples > 0; });
+  const bool is_of_a_step = std::ranges::any_of(agreed.seen, [](const parallel::LoadBalancer::Seen& s) { return s.samples > 0; });
   if (balance_ && is_of_a_step && balance_->saw(agreed.seen)) options_.balance->changed(*balance_);
   return std::move(agreed.all);
 }

@@ -41,10 +41,10 @@ enum class NormOver { shard, batch };
 
 /// Shares of the batch in proportion to the ranks' measured speed.
 struct Balancing {
-  std::int64_t batch = 0;              // samples of all ranks
-  parallel::Balance::Limits limits{};  // with NormOver::batch every rank needs a sample in each micro-batch
+  std::int64_t batch = 0;                   // samples of all ranks
+  parallel::LoadBalancer::Limits limits{};  // with NormOver::batch every rank needs a sample in each micro-batch
   /// Called at each change, on every rank alike, for whoever loads the batches.
-  std::function<void(const parallel::Balance&)> changed;
+  std::function<void(const parallel::LoadBalancer&)> changed;
 };
 
 struct DataParallelOptions {
@@ -52,8 +52,9 @@ struct DataParallelOptions {
   Buffers buffers = Buffers::of_rank_0;
   Replicas replicas = Replicas::kept;
   NormOver norm = NormOver::shard;
-  parallel::horovod::Horovod* horovod = nullptr;  // reduces gradients as named tensors; must outlive this object; null: DistributedDataParallel's buckets
-  double prescale = 1, postscale = 1;             // factors of gradients before and after their reduction
+  parallel::horovod::NamedCollectives* horovod =
+      nullptr;                         // reduces gradients as named tensors; must outlive this object; null: DistributedDataParallel's buckets
+  double prescale = 1, postscale = 1;  // factors of gradients before and after their reduction
   bool rows_travel = true;  // communicate row gradients of tables where that is less, or updates move rows alone; not if ranks may leave the others' steps
   std::optional<Balancing> balance{};  // none: even shares, as the loader has them
 };
@@ -166,8 +167,8 @@ class DataParallel : public train::Ranks {
   std::deque<Begun> begun_;                         // steps whose times are not known yet
   std::chrono::steady_clock::time_point summed_{};  // end of the last step before those
   std::deque<double> exposed_ms_;
-  parallel::Balance::Seen seen_;  // measurements of the last step whose times are known and not announced yet
-  std::optional<parallel::Balance> balance_;
+  parallel::LoadBalancer::Seen seen_;  // measurements of the last step whose times are known and not announced yet
+  std::optional<parallel::LoadBalancer> balance_;
 };
 
 /// Gathers a text of each rank: [rank]. Collective.

@@ -40,35 +40,35 @@ void Horovod::init(Session& session, parallel::CommunicationThread& communicatio
   if (is_initialized()) throw UsageError("horovod: init is called twice; accepted: once before shutdown");
   session_ = &session;
   communication_ = &communication;
-  horovod_ = std::make_unique<parallel::horovod::Horovod>(communication, options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
+  horovod_ = std::make_unique<parallel::horovod::NamedCollectives>(communication, options, [](const std::string& line) { fmt::print(stderr, "{}\n", line); });
   over_ = false;
 }
 
 /// Behind this rank's own requests, as join.
 void Horovod::shutdown() {
-  parallel::horovod::Horovod& horovod = in_force("shutdown");
+  parallel::horovod::NamedCollectives& horovod = in_force("shutdown");
   mark(*session_).wait();
   horovod.shutdown();
   over_ = true;
 }
 
-parallel::horovod::Horovod& Horovod::in_force(const char* call) const {
+parallel::horovod::NamedCollectives& Horovod::in_force(const char* call) const {
   if (!is_initialized())
     throw UsageError(fmt::format("horovod: {} is called {}; accepted: between init and shutdown", call, over_ ? "after shutdown" : "before init"));
   return *horovod_;
 }
 
 Horovod::Handle Horovod::all_reduce_async(const eager::Tensor& tensor, const std::string& name, const Reduce& how) {
-  parallel::horovod::Horovod& horovod = in_force("all_reduce");
+  parallel::horovod::NamedCollectives& horovod = in_force("all_reduce");
   const Copy copy{Value(tensor)};
   return {horovod.all_reduce(name, copy.tensor(), how),
           [copy, this](const parallel::horovod::Result&) { return eager::Tensor(session_->tensor(copy.spec, *copy.bytes)); }};
 }
 
 std::vector<Horovod::Handle> Horovod::grouped_all_reduce_async(const eager::Tensors& tensors, const std::string& name, const Reduce& how) {
-  parallel::horovod::Horovod& horovod = in_force("grouped_all_reduce");
+  parallel::horovod::NamedCollectives& horovod = in_force("grouped_all_reduce");
   std::vector<Copy> copies;
-  std::vector<parallel::horovod::Horovod::Named> named;
+  std::vector<parallel::horovod::NamedCollectives::Named> named;
   for (const eager::Tensor& t : tensors) {
     copies.emplace_back(Value(t));
     named.push_back({fmt::format("{}.{}", name, named.size()), copies.back().tensor()});
@@ -82,21 +82,21 @@ std::vector<Horovod::Handle> Horovod::grouped_all_reduce_async(const eager::Tens
 }
 
 Horovod::Handle Horovod::all_gather_async(const eager::Tensor& tensor, const std::string& name) {
-  parallel::horovod::Horovod& horovod = in_force("all_gather");
+  parallel::horovod::NamedCollectives& horovod = in_force("all_gather");
   const Copy copy{Value(tensor)};
   return {horovod.all_gather(name, copy.tensor()),
           [copy, this](const parallel::horovod::Result& r) { return eager::Tensor(joined_rows(*session_, copy.spec, r.received)); }};
 }
 
 Horovod::Handle Horovod::broadcast_async(const eager::Tensor& tensor, int root, const std::string& name) {
-  parallel::horovod::Horovod& horovod = in_force("broadcast");
+  parallel::horovod::NamedCollectives& horovod = in_force("broadcast");
   const Copy copy{Value(tensor)};
   return {horovod.broadcast(name, copy.tensor(), root),
           [copy, this](const parallel::horovod::Result&) { return eager::Tensor(session_->tensor(copy.spec, *copy.bytes)); }};
 }
 
 Horovod::Handle Horovod::reduce_scatter_async(const eager::Tensor& tensor, const std::string& name, const Reduce& how) {
-  parallel::horovod::Horovod& horovod = in_force("reduce_scatter");
+  parallel::horovod::NamedCollectives& horovod = in_force("reduce_scatter");
   const Copy copy{Value(tensor)};
   return {horovod.reduce_scatter(name, copy.tensor(), how), [copy, this, rank = rank(), size = size()](const parallel::horovod::Result&) {
             using parallel::Collectives;
@@ -109,7 +109,7 @@ Horovod::Handle Horovod::reduce_scatter_async(const eager::Tensor& tensor, const
 }
 
 Horovod::Handle Horovod::all_to_all_async(const eager::Tensor& tensor, std::vector<std::int64_t> rows, const std::string& name) {
-  parallel::horovod::Horovod& horovod = in_force("all_to_all");
+  parallel::horovod::NamedCollectives& horovod = in_force("all_to_all");
   const Copy copy{Value(tensor)};
   return {horovod.all_to_all(name, copy.tensor(), std::move(rows)),
           [copy, this](const parallel::horovod::Result& r) { return eager::Tensor(joined_rows(*session_, copy.spec, r.received)); }};
@@ -117,7 +117,7 @@ Horovod::Handle Horovod::all_to_all_async(const eager::Tensor& tensor, std::vect
 
 /// Behind this rank's own requests: its gradients are asked for when they are computed.
 int Horovod::join() {
-  parallel::horovod::Horovod& horovod = in_force("join");
+  parallel::horovod::NamedCollectives& horovod = in_force("join");
   mark(*session_).wait();
   return horovod.join().synchronize().last_joined;
 }

@@ -87,18 +87,18 @@ class Horovod {
   std::string broadcast_object(const std::string& object, int root, const std::string& name);
 
   /// Internals for DistributedOptimizer and other communication.
-  parallel::horovod::Horovod& cycles() const { return in_force("cycles"); }
+  parallel::horovod::NamedCollectives& cycles() const { return in_force("cycles"); }
   Session& session() const { return *session_; }
   parallel::CommunicationThread& communication() const { return *communication_; }
 
  private:
   friend class DistributedOptimizer;
-  parallel::horovod::Horovod& in_force(const char* call) const;
+  parallel::horovod::NamedCollectives& in_force(const char* call) const;
   void broadcast_into(const Value& value, int root, const std::string& name);
 
   Session* session_ = nullptr;
   parallel::CommunicationThread* communication_ = nullptr;
-  std::unique_ptr<parallel::horovod::Horovod> horovod_;  // kept after shutdown, as gradients may be pending
+  std::unique_ptr<parallel::horovod::NamedCollectives> horovod_;  // kept after shutdown, as gradients may be pending
   bool over_ = false;
 };
 

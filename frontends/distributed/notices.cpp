@@ -20,7 +20,7 @@ std::span<const double> numbers_in(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const double*>(bytes.data()), bytes.size() / sizeof(double)};
 }
 
-Notices::Agreed Notices::joined(parallel::Collectives& c, const train::Notice& mine, const parallel::Balance::Seen& seen) {
+Notices::Agreed Notices::joined(parallel::Collectives& c, const train::Notice& mine, const parallel::LoadBalancer::Seen& seen) {
   constexpr std::size_t kFixed = 4;
   std::vector<double> numbers{mine.weight, mine.interrupted ? 1.0 : 0.0, static_cast<double>(seen.samples), seen.seconds};
   if (mine.sums) put(numbers, *mine.sums);
@@ -41,7 +41,7 @@ Notices::Agreed Notices::joined(parallel::Collectives& c, const train::Notice& m
   return out;
 }
 
-void Notices::announce(train::Notice notice, const parallel::Balance::Seen& seen) {
+void Notices::announce(train::Notice notice, const parallel::LoadBalancer::Seen& seen) {
   announced_.push_back(communication_.submit([notice = std::move(notice), seen](parallel::Collectives& c) { return joined(c, notice, seen); }));
 }
 

@@ -23,16 +23,16 @@ class Notices {
 
   struct Agreed {
     train::Notice all;
-    std::vector<parallel::Balance::Seen> seen;  // [rank] measurements of an earlier step
+    std::vector<parallel::LoadBalancer::Seen> seen;  // [rank] measurements of an earlier step
   };
   /// Starts an exchange. Collective, like all functions below.
-  void announce(train::Notice notice, const parallel::Balance::Seen& seen = {});
+  void announce(train::Notice notice, const parallel::LoadBalancer::Seen& seen = {});
   /// Returns the result of the oldest exchange not returned yet. Sums are in the order of ranks, hence equal on all.
   Agreed agreed();
   train::Sums merge(const train::Sums& sums);
 
  private:
-  static Agreed joined(parallel::Collectives& c, const train::Notice& mine, const parallel::Balance::Seen& seen);
+  static Agreed joined(parallel::Collectives& c, const train::Notice& mine, const parallel::LoadBalancer::Seen& seen);
   parallel::CommunicationThread& communication_;
   std::deque<std::future<Agreed>> announced_;
 };

@@ -16,7 +16,7 @@ namespace {
 
 class PictureWorkload : public Workload {
  public:
-  PictureWorkload(std::string model, datasets::DatasetOptions pictures, double label_smoothing)
+  PictureWorkload(std::string model, datasets::PictureDatasetOptions pictures, double label_smoothing)
       : model_(std::move(model)), pictures_(std::move(pictures)), label_smoothing_(label_smoothing), data_(datasets::open_dataset(pictures_)) {}
   std::string title() const override { return model_; }
   const datasets::Dataset& train_data() const override { return *data_.train; }
@@ -42,7 +42,7 @@ class PictureWorkload : public Workload {
 
  private:
   std::string model_;
-  datasets::DatasetOptions pictures_;
+  datasets::PictureDatasetOptions pictures_;
   double label_smoothing_;
   datasets::Splits data_;
 };
@@ -61,7 +61,7 @@ Shape synthetic_input(const std::string& model) {
   return small != Shape{3, 32, 32} ? small : Shape();
 }
 
-OpenWorkload opener(const RunOptions& options, const datasets::DatasetOptions& pictures) {
+OpenWorkload opener(const RunOptions& options, const datasets::PictureDatasetOptions& pictures) {
   return
       [model = options.text("model"), pictures, smoothing = label_smoothing(options)] { return std::make_unique<PictureWorkload>(model, pictures, smoothing); };
 }
@@ -101,8 +101,8 @@ InferRequest infer_pictures(const RunOptions& options) {
 
 }  // namespace
 
-datasets::DatasetOptions picture_data(const RunOptions& options) {
-  datasets::DatasetOptions out;
+datasets::PictureDatasetOptions picture_data(const RunOptions& options) {
+  datasets::PictureDatasetOptions out;
   out.name = checked_data_set(options, data_sets(), "the path of its files");
   out.data = options.text("data");
   if (const std::string& input = options.text("input"); !input.empty())

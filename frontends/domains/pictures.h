@@ -6,6 +6,6 @@
 namespace gemel::domains {
 
 /// Reads --dataset, --data, --input, --normalize, --classes, --limit and --seed; --model where the command has it. @throws UsageError
-datasets::DatasetOptions picture_data(const RunOptions& options);
+datasets::PictureDatasetOptions picture_data(const RunOptions& options);
 
 }  // namespace gemel::domains

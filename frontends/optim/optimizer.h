@@ -52,6 +52,8 @@ class Optimizer {
   const std::vector<NamedValue>& parameters() const { return parameters_; }
   /// Number of tensors kept for each parameter, each of the parameter's size.
   std::size_t slots() const { return slot_names_.size(); }
+  /// Copies of each parameter that training holds: the weight, its gradient and the slots.
+  int parameter_copies() const { return 2 + static_cast<int>(slots()); }
   /// Tells if it can update single rows of tables, from sparse gradients (engine/gradients/row_gradient.h).
   virtual bool updates_rows() const { return false; }
   /// Adds parameters, whose slots and step counts start at 0.

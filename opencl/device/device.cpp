@@ -41,7 +41,8 @@ class ClDevice : public Device {
       : profile_(std::move(found.profile)), device_(found.device), cache_(ProgramCache::folder_for(profile_), profile_) {
     if (const auto cache = DriverCache::of_process().folder(); !cache.empty() && profile_.is_pocl() && options.memory_sharers.of_host > 1)
       turns_.emplace(cache);
-    if (CompileApart::is_asked_for() || CompileApart::is_needed(found.platform, profile_)) apart_ = std::make_unique<CompileApart>(found.platform, profile_);
+    if (OutOfProcessCompiler::is_asked_for() || OutOfProcessCompiler::is_needed(found.platform, profile_))
+      apart_ = std::make_unique<OutOfProcessCompiler>(found.platform, profile_);
     if (options.gemm != GemmChoice::automatic) (options.gemm == GemmChoice::clblast ? profile_.preferences.wanted : profile_.preferences.unwanted) = "clblast";
     const Ablation& ablation = options.ablation;
     for (const auto& [op, variant] : ablation.variants) profile_.preferences.variants.insert({op, {variant}});
@@ -412,8 +413,8 @@ class ClDevice : public Device {
   std::optional<HostViews> views_;
   std::shared_ptr<Allocator> allocator_;
   ProgramCache cache_;
-  std::optional<BuildTurns> turns_;      // where other processes build the same
-  std::unique_ptr<CompileApart> apart_;  // where the driver's compiler may end the process
+  std::optional<BuildTurns> turns_;              // where other processes build the same
+  std::unique_ptr<OutOfProcessCompiler> apart_;  // where the driver's compiler may end the process
   std::unordered_map<std::string, Program> programs_;
   std::unordered_map<std::string, Kernel> kernels_;
   std::string key_;

@@ -54,21 +54,21 @@ void write_note(const fs::path& path, const std::string& text) {
 
 }  // namespace
 
-bool CompileApart::is_needed(cl_platform_id platform, const DeviceProfile& profile) {
+bool OutOfProcessCompiler::is_needed(cl_platform_id platform, const DeviceProfile& profile) {
   return profile.is_pocl() && checks_fixpoint(platform_text(platform, CL_PLATFORM_VERSION)) && !asks_no_fixpoint_of(platform);
 }
 
-bool CompileApart::is_asked_for() {
+bool OutOfProcessCompiler::is_asked_for() {
   const std::string text = from_environment("GEMEL_COMPILE");
   if (!text.empty() && text != "apart") throw UsageError(fmt::format("GEMEL_COMPILE: '{}' is unknown; accepted: apart", text));
   return !text.empty();
 }
 
-CompileApart::CompileApart(cl_platform_id platform, const DeviceProfile& profile)
+OutOfProcessCompiler::OutOfProcessCompiler(cl_platform_id platform, const DeviceProfile& profile)
     : device_{profile.platform, profile.name},
       key_(fmt::format("{}\n{}\n{}\n{}\n{}", profile.platform, platform_text(platform, CL_PLATFORM_VERSION), profile.name, profile.version, profile.driver)) {}
 
-void CompileApart::compile(const CompileRequest& request) {
+void OutOfProcessCompiler::compile(const CompileRequest& request) {
   const std::lock_guard lock(mutex_);
   const fs::path folder = DriverCache::of_process().folder();
   const std::string note = note_of(key_, request);
@@ -79,7 +79,7 @@ void CompileApart::compile(const CompileRequest& request) {
                                   request.kernel.empty() ? "" : ", kernel " + request.kernel, known->second));
 }
 
-std::string CompileApart::refusal_of(const CompileRequest& request, const fs::path& folder, const std::string& note) {
+std::string OutOfProcessCompiler::refusal_of(const CompileRequest& request, const fs::path& folder, const std::string& note) {
   const fs::path path = folder.empty() ? fs::path() : folder / kNotes / note;
   if (const auto noted = read_note(path)) return *noted;
   if (given_up_) return "";
@@ -94,7 +94,7 @@ std::string CompileApart::refusal_of(const CompileRequest& request, const fs::pa
   }
 }
 
-std::optional<std::string> CompileApart::compiled(const std::string& request, const fs::path& folder) {
+std::optional<std::string> OutOfProcessCompiler::compiled(const std::string& request, const fs::path& folder) {
   constexpr int kTries = 2;
   for (int i = 0; i < kTries; ++i) {
     if (!process_ || process_->cache() != folder) process_ = std::make_unique<CompilerProcess>(device_, folder);

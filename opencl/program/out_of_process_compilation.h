@@ -19,7 +19,7 @@ namespace gemel::opencl {
 /// the driver's folder, so that later runs need no other process.
 /// PoCL compiles a program when it is built, and a kernel when it is first enqueued with a work-group size, just before it runs. The other process
 /// therefore enqueues the kernel as well, with zeros in all memory, and answers when the kernel begins to run.
-class CompileApart {
+class OutOfProcessCompiler {
  public:
   /// True if the driver's compiler is known to end the process over correct kernels.
   static bool is_needed(cl_platform_id platform, const DeviceProfile& profile);
@@ -27,7 +27,7 @@ class CompileApart {
   /// True for GEMEL_COMPILE=apart, for other compilers. @throws UsageError for any other value
   static bool is_asked_for();
 
-  CompileApart(cl_platform_id platform, const DeviceProfile& profile);
+  OutOfProcessCompiler(cl_platform_id platform, const DeviceProfile& profile);
 
   /// Compiles a request unless its result is known. @throws CompilerAbort if the compiler crashes over it
   void compile(const CompileRequest& request);

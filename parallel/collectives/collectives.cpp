@@ -93,7 +93,7 @@ void Collectives::all_reduce(const Elements& data, Reduction reduction, Algorith
         if (!communicator_.carrier_all_reduce(data, reduction)) tree_all_reduce(data, reduction);  // it has none for this type
         break;
     }
-  if (reduction == Reduction::mean) divide(data, communicator_.attendance().givers());
+  if (reduction == Reduction::mean) divide(data, communicator_.participation().givers());
 }
 
 void Collectives::hierarchical_all_reduce(const Elements& data, Reduction reduction) {
@@ -166,7 +166,7 @@ void Collectives::reduce(const Elements& data, Reduction reduction, int root) {
     arriving.wait();
     reduce_into(data.part(pieces[i].begin, pieces[i].count), bytes, reduction == Reduction::mean ? Reduction::sum : reduction);
   }
-  if (reduction == Reduction::mean) divide(data, communicator_.attendance().givers());
+  if (reduction == Reduction::mean) divide(data, communicator_.participation().givers());
 }
 
 std::vector<std::vector<std::byte>> Collectives::all_gather(std::span<const std::byte> mine) {
@@ -225,10 +225,10 @@ HostBytes Collectives::allocate_shared(std::int64_t bytes) {
 }
 
 int Collectives::join() {
-  Attendance& attendance = communicator_.attendance();
-  attendance.join();
-  while (const std::optional<Call> call = attendance.next_call()) take_part(*call);
-  const int last = attendance.all_joined();
+  Participation& participation = communicator_.participation();
+  participation.join();
+  while (const std::optional<Call> call = participation.next_call()) take_part(*call);
+  const int last = participation.all_joined();
   barrier();  // all know that all have joined, before one of them may join again
   return last;
 }

@@ -83,7 +83,7 @@ class Collectives {
   std::unique_ptr<Communicator> leaders_;  // the first rank of each machine; null on other ranks, and if all ranks or none are leaders
   std::unique_ptr<Collectives> between_;   // collectives of the leaders
 
-  Attendance::Round begin(const Call& call) { return {communicator_.attendance(), call}; }
+  Participation::Round begin(const Call& call) { return {communicator_.participation(), call}; }
   void take_part(const Call& call);
   std::span<std::byte> scratch(std::int64_t bytes);
   void shared_all_reduce(const Elements& data, Reduction reduction);

@@ -99,7 +99,7 @@ void Collectives::reduce_scatter(const Elements& data, Reduction reduction) {
     Round(communicator_, chunks).add_up((rank() + size() - 1) % size(), scratch(kAhead * kRingChunkBytes), reduction);
   }
   const std::int64_t begin = piece_begin(data.count, rank(), size()), end = piece_begin(data.count, rank() + 1, size());
-  if (reduction == Reduction::mean) divide(data.part(begin, end - begin), communicator_.attendance().givers());
+  if (reduction == Reduction::mean) divide(data.part(begin, end - begin), communicator_.participation().givers());
 }
 
 }  // namespace gemel::parallel

@@ -31,13 +31,13 @@ std::vector<std::int64_t> split_by_time(std::int64_t samples, std::span<const do
   return out;
 }
 
-Balance::Balance(int ranks, std::int64_t batch, const Limits& limits) : batch_(batch), limits_(limits), known_(at(ranks)) {
+LoadBalancer::LoadBalancer(int ranks, std::int64_t batch, const Limits& limits) : batch_(batch), limits_(limits), known_(at(ranks)) {
   shares_ = split_by_time(batch, std::vector<double>(at(ranks), 1.0), limits.least);
 }
 
 /// The first step of a number of samples may have captured, planned or built something.
 /// @param share  of a whole batch: a smaller last one is shared evenly
-void Balance::learn(Known& known, const Seen& seen, std::int64_t share) {
+void LoadBalancer::learn(Known& known, const Seen& seen, std::int64_t share) {
   known.steps_without = share == 0 || seen.samples == 0 ? known.steps_without + 1 : 0;
   if (seen.samples == 0 || known.met.insert(seen.samples).second) return;
   std::deque<Seen>& recent = known.recent;
@@ -51,19 +51,19 @@ void Balance::learn(Known& known, const Seen& seen, std::int64_t share) {
   known.seconds = sorted[(sorted.size() - 1) / 2];  // of two the smaller: what disturbs only lengthens
 }
 
-std::vector<std::int64_t> Balance::best() const {
+std::vector<std::int64_t> LoadBalancer::best() const {
   std::vector<double> seconds;
   for (const Known& k : known_) seconds.push_back(k.seconds);
   return split_by_time(batch_, seconds, limits_.least);
 }
 
-double Balance::step_seconds(const std::vector<std::int64_t>& shares) const {
+double LoadBalancer::step_seconds(const std::vector<std::int64_t>& shares) const {
   double out = 0;
   for (std::size_t r = 0; r < shares.size(); ++r) out = std::max(out, static_cast<double>(shares[r]) * known_[r].seconds);
   return out;
 }
 
-std::optional<std::vector<std::int64_t>> Balance::saw(std::span<const Seen> all) {
+std::optional<std::vector<std::int64_t>> LoadBalancer::saw(std::span<const Seen> all) {
   for (std::size_t r = 0; r < all.size(); ++r) learn(known_[r], all[r], shares_[r]);
   std::vector<std::int64_t> shares = shares_;
   if (std::ranges::none_of(known_, [](const Known& k) { return k.seconds == 0; }))

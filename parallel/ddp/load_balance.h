@@ -14,7 +14,7 @@ namespace gemel::parallel {
 std::vector<std::int64_t> split_by_time(std::int64_t samples, std::span<const double> seconds, std::int64_t least);
 
 /// Chooses the shares of a batch from measured times. All ranks have the same measurements, so all decide alike.
-class Balance {
+class LoadBalancer {
  public:
   struct Limits {
     std::int64_t least = 0;     // samples that every rank needs
@@ -22,7 +22,7 @@ class Balance {
   };
   /// Begins with even shares.
   /// @param batch  samples of all ranks
-  Balance(int ranks, std::int64_t batch, const Limits& limits);
+  LoadBalancer(int ranks, std::int64_t batch, const Limits& limits);
 
   struct Seen {
     std::int64_t samples = 0;  // of a rank in a step; 0: none

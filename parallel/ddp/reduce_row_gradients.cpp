@@ -82,7 +82,7 @@ Value Reducer::join_rows(std::size_t parameter, Value gradient, Values& given) {
 }
 
 void Reducer::sum_rows(RowsInStep rows) {
-  in_step(session_, communication_, [self = shared_from_this(), rows = std::move(rows)](Collectives& all_ranks, const Event& computed) {
+  submit_stream_ordered(session_, communication_, [self = shared_from_this(), rows = std::move(rows)](Collectives& all_ranks, const Event& computed) {
     const std::size_t parameter = rows.parameter;
     const CommunicationThread::Doing doing(self->communication_, "the gradient of " + self->name_of(parameter));
     computed.wait();

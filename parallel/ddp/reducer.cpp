@@ -193,12 +193,13 @@ void Reducer::finish(const std::vector<std::int64_t>& unused) {
 }
 
 std::future<std::vector<std::int32_t>> Reducer::end_step(std::vector<std::int32_t> used, const Ended& ended) {
-  return in_step(session_, communication_, [self = shared_from_this(), used = std::move(used), ended](Collectives& all_ranks, const Event& computed) mutable {
-    Collectives& c = self->group(all_ranks);
-    c.all_reduce({reinterpret_cast<std::byte*>(used.data()), std::ssize(used), DType::int32}, Reduction::max);
-    self->add_step(ended, c.communicator().attendance().givers(), computed);
-    return used;
-  });
+  return submit_stream_ordered(session_, communication_,
+                               [self = shared_from_this(), used = std::move(used), ended](Collectives& all_ranks, const Event& computed) mutable {
+                                 Collectives& c = self->group(all_ranks);
+                                 c.all_reduce({reinterpret_cast<std::byte*>(used.data()), std::ssize(used), DType::int32}, Reduction::max);
+                                 self->add_step(ended, c.communicator().participation().givers(), computed);
+                                 return used;
+                               });
 }
 
 void Reducer::add_step(const Ended& ended, int givers, const Event& computed) {

@@ -37,14 +37,15 @@ void Replicator::replicate() {
 }
 
 void Replicator::broadcast(std::size_t slab) {
-  in_step(session_, communication_, [self = shared_from_this(), whole = slabs_[slab]->parameters().whole()](Collectives& c, const Event& computed) {
-    computed.wait();
-    const std::int64_t begin = steady_ns();
-    HostView view = map(whole, c.rank() == 0 ? Access::read : Access::write, computed);
-    c.broadcast(view.bytes());
-    view.release().wait();
-    self->reducer_->add_exposed(1e-9 * static_cast<double>(steady_ns() - begin));
-  });
+  submit_stream_ordered(session_, communication_,
+                        [self = shared_from_this(), whole = slabs_[slab]->parameters().whole()](Collectives& c, const Event& computed) {
+                          computed.wait();
+                          const std::int64_t begin = steady_ns();
+                          HostView view = map(whole, c.rank() == 0 ? Access::read : Access::write, computed);
+                          c.broadcast(view.bytes());
+                          view.release().wait();
+                          self->reducer_->add_exposed(1e-9 * static_cast<double>(steady_ns() - begin));
+                        });
 }
 
 }  // namespace gemel::parallel

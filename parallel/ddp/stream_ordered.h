@@ -22,7 +22,7 @@ struct Gate {
 /// Submits work(Collectives&, computed). Event `computed` marks all that the session has enqueued so far; what it enqueues from now on runs after the work. The
 /// host does not wait.
 template <class Work>
-auto in_step(Session& session, CommunicationThread& communication, Work work) {
+auto submit_stream_ordered(Session& session, CommunicationThread& communication, Work work) {
   const Event computed = mark(session);
   auto gate = std::make_shared<Gate>(make_fence(session));
   wait_for(session, gate->fence.event());

@@ -26,10 +26,10 @@ class MomentsOverRanks : public State, public std::enable_shared_from_this<Momen
   /// Sets a callback for the seconds that the session waited for each exchange; called in the communication thread.
   void tell_waits(std::function<void(double seconds)> told) { told_ = std::move(told); }
 
-  /// Submits communication that is ordered with the session's work, see in_step.
+  /// Submits communication that is ordered with the session's work, see submit_stream_ordered.
   template <class Work>
   void exchange(Work work) {
-    in_step(session_, communication_, [self = shared_from_this(), work = std::move(work)](Collectives& c, const Event& computed) {
+    submit_stream_ordered(session_, communication_, [self = shared_from_this(), work = std::move(work)](Collectives& c, const Event& computed) {
       computed.wait();
       const std::int64_t begin = steady_ns();
       work(c, computed);

@@ -28,7 +28,7 @@ Clock::duration idle(const Options& options) { return seconds(options.stall_warn
 
 }  // namespace
 
-Turns::Clock::time_point Horovod::due(const Work& work) {
+Turns::Clock::time_point NamedCollectives::due(const Work& work) {
   bool has_work = work.queued > 0 || !pending_.empty();
   if (!has_work) {
     const std::lock_guard lock(mutex_);
@@ -39,7 +39,7 @@ Turns::Clock::time_point Horovod::due(const Work& work) {
   return last_ + (has_work ? milliseconds(options_.cycle_ms) : idle(options_));
 }
 
-std::size_t Horovod::turn(Collectives& c, std::size_t startable) {
+std::size_t NamedCollectives::turn(Collectives& c, std::size_t startable) {
   take_arrived();
   timeline_.mark_cycle();
   Message message;
@@ -64,7 +64,7 @@ std::size_t Horovod::turn(Collectives& c, std::size_t startable) {
   return at(std::popcount(words[0] >> 1));
 }
 
-void Horovod::take_arrived() {
+void NamedCollectives::take_arrived() {
   const std::lock_guard lock(mutex_);
   for (Pending& p : arrived_) {
     const std::string name = p.request.name;
@@ -75,20 +75,20 @@ void Horovod::take_arrived() {
 }
 
 /// "the gradient of fc.weight" where that is what was asked for first.
-std::string Horovod::waiting_for() const {
+std::string NamedCollectives::waiting_for() const {
   if (pending_.empty()) return {};
   const auto first = std::ranges::min_element(pending_, {}, [](const auto& p) { return p.second.number; });
   return pending_.size() == 1 ? first->first : fmt::format("{} and {} more", first->first, pending_.size() - 1);
 }
 
 /// The others are told in words what it has asked for, as it gives data to that alone.
-bool Horovod::leaves() const {
+bool NamedCollectives::leaves() const {
   if (ends_) return !told_end_;
   return std::ranges::any_of(pending_, [](const auto& p) { return p.second.request.operation == Operation::join && !p.second.told; });
 }
 
 /// Of which a member is not agreed on: the others are told in words with it, as only what comes by one way is counted together.
-std::set<std::string> Horovod::groups_to_agree_on() const {
+std::set<std::string> NamedCollectives::groups_to_agree_on() const {
   std::set<std::string> out;
   for (const auto& [name, p] : pending_)
     if (!p.request.group.empty() && cache_.find(p.request) != ResponseCache::Found::same) out.insert(p.request.group);
@@ -96,7 +96,7 @@ std::set<std::string> Horovod::groups_to_agree_on() const {
 }
 
 /// A request that has the form that the ranks agreed on is a bit, any other is told in words.
-Horovod::Words Horovod::bits_of_mine(std::size_t startable, Message& message) {
+NamedCollectives::Words NamedCollectives::bits_of_mine(std::size_t startable, Message& message) {
   Words words(1 + (cache_.capacity() + kBitsOfWord - 1) / kBitsOfWord, has_joined() ? ~std::uint64_t{0} : 0);
   const auto now = Clock::now();
   const bool is_last = leaves();
@@ -124,7 +124,7 @@ Horovod::Words Horovod::bits_of_mine(std::size_t startable, Message& message) {
   return words;
 }
 
-std::vector<Horovod::Ready> Horovod::common(const Words& words) const {
+std::vector<NamedCollectives::Ready> NamedCollectives::common(const Words& words) const {
   std::vector<Ready> out;
   for (std::size_t w = 1; w < words.size(); ++w)
     for (std::uint64_t left = words[w]; left; left &= left - 1) {
@@ -136,7 +136,7 @@ std::vector<Horovod::Ready> Horovod::common(const Words& words) const {
 }
 
 /// What this rank has said by bits, of which the others know nothing.
-void Horovod::add_never_asked(std::vector<Ready>& ready) const {
+void NamedCollectives::add_never_asked(std::vector<Ready>& ready) const {
   if (coordinator_.ended().empty() || ends_) return;
   std::set<std::string_view> answered;
   for (const Ready& r : ready) answered.insert(r.request.name);
@@ -148,7 +148,7 @@ void Horovod::add_never_asked(std::vector<Ready>& ready) const {
 }
 
 /// Every rank hears all, so that all come to the same answer.
-void Horovod::negotiate(Collectives& c, const Message& mine) {
+void NamedCollectives::negotiate(Collectives& c, const Message& mine) {
   const auto bytes = packed(mine);
   const auto all = c.all_gather(bytes);
   const auto now = Clock::now();
@@ -176,7 +176,7 @@ void Horovod::negotiate(Collectives& c, const Message& mine) {
 }
 
 /// What rank 0 measures, and so decides for all.
-void Horovod::add_decisions(Message& message) {
+void NamedCollectives::add_decisions(Message& message) {
   message.tuned = std::exchange(news_, std::nullopt);
   const auto now = Clock::now();
   if (options_.stall_warning_s <= 0 || now - looked_for_stalls_ < idle(options_)) return;

@@ -24,7 +24,7 @@ Reduction summed(Reduction reduction) { return reduction == Reduction::mean ? Re
 
 }  // namespace
 
-void Horovod::carry_out(Collectives& c, const std::vector<Ready>& ready) {
+void NamedCollectives::carry_out(Collectives& c, const std::vector<Ready>& ready) {
   const std::int64_t now = steady_ns();
   std::map<int, std::vector<Request>> agreed;  // by how many ranks give data
   for (const Ready& r : ready) {
@@ -52,7 +52,7 @@ void Horovod::carry_out(Collectives& c, const std::vector<Ready>& ready) {
 }
 
 /// Null where it is carried out. Requests of a rank that asked for none of it have no place.
-std::exception_ptr Horovod::failure_of(const Ready& r) const {
+std::exception_ptr NamedCollectives::failure_of(const Ready& r) const {
   if (!r.error.empty()) return std::make_exception_ptr(CommError(r.error));
   const auto mine = pending_.find(r.request.name);
   if (r.ended < 0) return nullptr;
@@ -64,12 +64,12 @@ std::exception_ptr Horovod::failure_of(const Ready& r) const {
       CommError(what + ": " + has_ended(r.ended, communication_.placement().hosts, coordinator_.ended().at(r.ended), here, "request") + kAcceptedOfUneven));
 }
 
-void Horovod::queued_until_now(const Request& request) {
+void NamedCollectives::queued_until_now(const Request& request) {
   const auto it = pending_.find(request.name);
   if (it != pending_.end()) timeline_.add(request.name, "QUEUE", it->second.ready_ns, steady_ns());
 }
 
-void Horovod::reduce_together(Collectives& c, std::span<const Request* const> requests, int givers) {
+void NamedCollectives::reduce_together(Collectives& c, std::span<const Request* const> requests, int givers) {
   const CommunicationThread::Doing doing(communication_,
                                          requests.size() == 1 ? requests[0]->name : fmt::format("{} ... {}", requests[0]->name, requests.back()->name));
   std::vector<Fusion::Part> parts;
@@ -88,7 +88,7 @@ void Horovod::reduce_together(Collectives& c, std::span<const Request* const> re
   for (const Request* r : requests) finish(*r, nullptr, {.givers = givers});
 }
 
-void Horovod::carry_out_alone(Collectives& c, const Request& request, int givers) {
+void NamedCollectives::carry_out_alone(Collectives& c, const Request& request, int givers) {
   const CommunicationThread::Doing doing(communication_, request.name);
   queued_until_now(request);
   const std::int64_t begin = steady_ns();
@@ -104,7 +104,7 @@ void Horovod::carry_out_alone(Collectives& c, const Request& request, int givers
 }
 
 /// This rank has joined: the others' operation needs it all the same.
-void Horovod::take_part(Collectives& c, const Request& request) {
+void NamedCollectives::take_part(Collectives& c, const Request& request) {
   std::vector<std::byte> zeros;
   switch (request.operation) {
     case Operation::all_gather:
@@ -125,7 +125,7 @@ void Horovod::take_part(Collectives& c, const Request& request) {
   throw InternalError(fmt::format("horovod: {}: {} is carried out on a rank that has joined", request.name, to_string(request.operation)));
 }
 
-Result Horovod::move_data(Collectives& c, Pending& pending, int givers) {
+Result NamedCollectives::move_data(Collectives& c, Pending& pending, int givers) {
   const Request& r = pending.request;
   const std::span<std::byte> bytes = pending.buffer->open();
   Result result;
@@ -166,7 +166,7 @@ Result Horovod::move_data(Collectives& c, Pending& pending, int givers) {
 }
 
 /// On every rank in the same order, so that their caches stay alike. The name is free before its handle is done.
-void Horovod::finish(const Request& request, const std::exception_ptr& error, Result result) {
+void NamedCollectives::finish(const Request& request, const std::exception_ptr& error, Result result) {
   const auto node = pending_.extract(request.name);
   warned_.erase(request.name);
   if (!error && request.operation != Operation::join) cache_.used(node ? node.mapped().request : request);
@@ -178,7 +178,7 @@ void Horovod::finish(const Request& request, const std::exception_ptr& error, Re
   if (node) tell(node.mapped(), error, std::move(result));
 }
 
-void Horovod::tell(Pending& pending, const std::exception_ptr& error, Result result) {
+void NamedCollectives::tell(Pending& pending, const std::exception_ptr& error, Result result) {
   const int givers = result.givers;
   if (error)
     pending.done.set_exception(error);

@@ -12,7 +12,7 @@ namespace gemel::parallel::horovod {
 class GradientReducer : public Reducer {
  public:
   struct Options {
-    Horovod& horovod;                    // reduces the gradients; must outlive this object
+    NamedCollectives& horovod;           // reduces the gradients; must outlive this object
     ReducerOptions reducer;              // compression may be none, float16 or bfloat16; each bucket has one parameter
     double prescale = 1, postscale = 1;  // factors of gradients before and after they are summed
   };
@@ -27,7 +27,7 @@ class GradientReducer : public Reducer {
   bool in_any_order() const override { return true; }
   std::shared_ptr<GradientReducer> self() { return std::static_pointer_cast<GradientReducer>(shared_from_this()); }
 
-  Horovod& horovod_;
+  NamedCollectives& horovod_;
   Reduce how_{.reduction = Reduction::sum};
   bool asks_ = true;            // false: one rank alone already has the sum of all gradients
   std::shared_ptr<Step> step_;  // the current one; null: none

@@ -50,7 +50,7 @@ Options checked(Options options, CommunicationThread& communication) {
 
 }  // namespace
 
-Horovod::Horovod(CommunicationThread& communication, Options options, Warn warn)
+NamedCollectives::NamedCollectives(CommunicationThread& communication, Options options, Warn warn)
     : communication_(communication),
       options_(checked(std::move(options), communication)),
       warn_(std::move(warn)),
@@ -63,7 +63,7 @@ Horovod::Horovod(CommunicationThread& communication, Options options, Warn warn)
   communication_.run([this](Collectives&) { communication_.take_turns(this); });
 }
 
-Horovod::~Horovod() {
+NamedCollectives::~NamedCollectives() {
   try {
     if (std::uncaught_exceptions() > exceptions_) communication_.abort(fmt::format("rank {} failed", rank()));
     shutdown();
@@ -74,7 +74,7 @@ Horovod::~Horovod() {
   }
 }
 
-void Horovod::shutdown() {
+void NamedCollectives::shutdown() {
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(over_, true)) return;
@@ -90,16 +90,16 @@ void Horovod::shutdown() {
   });
 }
 
-int Horovod::local_rank() const { return communication_.placement().local_rank[at(rank())]; }
-int Horovod::local_size() const { return static_cast<int>(communication_.placement().beside(rank()).size()); }
+int NamedCollectives::local_rank() const { return communication_.placement().local_rank[at(rank())]; }
+int NamedCollectives::local_size() const { return static_cast<int>(communication_.placement().beside(rank()).size()); }
 
-int Horovod::cross_rank() const {
+int NamedCollectives::cross_rank() const {
   const std::vector<int>& local = communication_.placement().local_rank;
   return static_cast<int>(std::count(local.begin(), local.begin() + rank(), local_rank()));
 }
-int Horovod::cross_size() const { return static_cast<int>(std::ranges::count(communication_.placement().local_rank, local_rank())); }
+int NamedCollectives::cross_size() const { return static_cast<int>(std::ranges::count(communication_.placement().local_rank, local_rank())); }
 
-std::vector<Handle> Horovod::ask_all(std::vector<Pending> asked) {
+std::vector<Handle> NamedCollectives::ask_all(std::vector<Pending> asked) {
   std::vector<Handle> out;
   {
     const std::lock_guard lock(mutex_);
@@ -127,7 +127,7 @@ std::vector<Handle> Horovod::ask_all(std::vector<Pending> asked) {
   return out;
 }
 
-Handle Horovod::ask(Request request, std::shared_ptr<Buffer> buffer, std::vector<std::int64_t> rows) {
+Handle NamedCollectives::ask(Request request, std::shared_ptr<Buffer> buffer, std::vector<std::int64_t> rows) {
   std::vector<Pending> one(1);
   one[0].request = std::move(request);
   one[0].buffer = std::move(buffer);
@@ -165,11 +165,11 @@ Request movement_of(Operation operation, const std::string& name, const Tensor& 
 
 }  // namespace
 
-Handle Horovod::all_reduce(const std::string& name, Tensor tensor, const Reduce& how) {
+Handle NamedCollectives::all_reduce(const std::string& name, Tensor tensor, const Reduce& how) {
   return ask(reduction_of(Operation::all_reduce, name, tensor, how), std::move(tensor.buffer));
 }
 
-void Horovod::all_reduce(const std::string& name, Tensor tensor, const Reduce& how, Done done, std::int64_t step) {
+void NamedCollectives::all_reduce(const std::string& name, Tensor tensor, const Reduce& how, Done done, std::int64_t step) {
   std::vector<Pending> one(1);
   one[0].request = reduction_of(Operation::all_reduce, name, tensor, how);
   one[0].buffer = std::move(tensor.buffer);
@@ -178,7 +178,7 @@ void Horovod::all_reduce(const std::string& name, Tensor tensor, const Reduce& h
   ask_all(std::move(one));
 }
 
-std::vector<Handle> Horovod::grouped_all_reduce(const std::string& group, std::vector<Named> tensors, const Reduce& how) {
+std::vector<Handle> NamedCollectives::grouped_all_reduce(const std::string& group, std::vector<Named> tensors, const Reduce& how) {
   std::vector<Pending> all(tensors.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i].request = reduction_of(Operation::all_reduce, tensors[i].name, tensors[i].tensor, how);
@@ -189,20 +189,22 @@ std::vector<Handle> Horovod::grouped_all_reduce(const std::string& group, std::v
   return ask_all(std::move(all));
 }
 
-Handle Horovod::all_gather(const std::string& name, Tensor tensor) { return ask(movement_of(Operation::all_gather, name, tensor), std::move(tensor.buffer)); }
+Handle NamedCollectives::all_gather(const std::string& name, Tensor tensor) {
+  return ask(movement_of(Operation::all_gather, name, tensor), std::move(tensor.buffer));
+}
 
-Handle Horovod::broadcast(const std::string& name, Tensor tensor, int root) {
+Handle NamedCollectives::broadcast(const std::string& name, Tensor tensor, int root) {
   if (root < 0 || root >= size()) throw UsageError(fmt::format("horovod: {}: the root is {}; accepted: 0..{}", name, root, size() - 1));
   Request request = movement_of(Operation::broadcast, name, tensor);
   request.root = root;
   return ask(std::move(request), std::move(tensor.buffer));
 }
 
-Handle Horovod::reduce_scatter(const std::string& name, Tensor tensor, const Reduce& how) {
+Handle NamedCollectives::reduce_scatter(const std::string& name, Tensor tensor, const Reduce& how) {
   return ask(reduction_of(Operation::reduce_scatter, name, tensor, how), std::move(tensor.buffer));
 }
 
-Handle Horovod::all_to_all(const std::string& name, Tensor tensor, std::vector<std::int64_t> rows) {
+Handle NamedCollectives::all_to_all(const std::string& name, Tensor tensor, std::vector<std::int64_t> rows) {
   Request request = movement_of(Operation::all_to_all, name, tensor);
   const std::int64_t all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), held = tensor.shape[0];
   if (std::ssize(rows) != size() || all != held || std::ranges::any_of(rows, [](std::int64_t n) { return n < 0; }))
@@ -211,14 +213,14 @@ Handle Horovod::all_to_all(const std::string& name, Tensor tensor, std::vector<s
   return ask(std::move(request), std::move(tensor.buffer), std::move(rows));
 }
 
-Handle Horovod::join() { return ask({.operation = Operation::join, .name = kJoin}, nullptr); }
+Handle NamedCollectives::join() { return ask({.operation = Operation::join, .name = kJoin}, nullptr); }
 
-Horovod::Statistics Horovod::statistics() {
+NamedCollectives::Statistics NamedCollectives::statistics() {
   const std::lock_guard lock(mutex_);
   return statistics_;
 }
 
-void Horovod::failed(const std::exception_ptr& why) {
+void NamedCollectives::failed(const std::exception_ptr& why) {
   refuse_all(why);
   if (rank() != 0 || !timeline_.keeps()) return;
   try {
@@ -228,7 +230,7 @@ void Horovod::failed(const std::exception_ptr& why) {
   }
 }
 
-void Horovod::refuse_all(const std::exception_ptr& why) {
+void NamedCollectives::refuse_all(const std::exception_ptr& why) {
   auto pending = std::exchange(pending_, {});
   std::vector<Pending> arrived;
   {

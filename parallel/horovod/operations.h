@@ -1,5 +1,5 @@
-// Horovod: collectives on named tensors, which each rank may request in any order. The communication threads of all ranks meet once a cycle: they exchange bits
-// for known requests, negotiate new ones, and carry out together those that all ranks have made.
+// NamedCollectives: Horovod's collectives on named tensors, which each rank may request in any order. The communication threads of all ranks meet once a
+// cycle: they exchange bits for known requests, negotiate new ones, and carry out together those that all ranks have made.
 // Source: A. Sergeev, M. Del Balso, Horovod: fast and easy distributed deep learning in TensorFlow, 2018.
 #pragma once
 #include <chrono>
@@ -59,15 +59,15 @@ struct Reduce {
   std::optional<DType> wire;           // type in which float32 is communicated: float16 or bfloat16
 };
 
-class Horovod : public Turns {
+class NamedCollectives : public Turns {
  public:
   using Warn = std::function<void(const std::string& line)>;
   /// Starts the cycles, in which all work of the communication thread runs from now on. The options of rank 0 are used on all ranks. Collective.
   /// @param warn  is told of stalls, on rank 0, in the communication thread
   /// @throws DataError if a file of the options cannot be written
-  Horovod(CommunicationThread& communication, Options options, Warn warn = {});
+  NamedCollectives(CommunicationThread& communication, Options options, Warn warn = {});
   /// Collective unless an error ends the run: see shutdown.
-  ~Horovod() override;
+  ~NamedCollectives() override;
 
   int rank() const { return communication_.rank(); }
   int size() const { return communication_.size(); }

@@ -113,11 +113,11 @@ class Communicator : protected Notes {
   virtual bool carrier_all_reduce(const Elements&, Reduction) { return false; }
 
   /// Tracks which ranks still take part, so that waits for a rank that has ended or joined fail with an error that names it.
-  Attendance& attendance() { return attendance_; }
+  Participation& participation() { return participation_; }
   /// Ends the waits of this rank, also in its groups.
   RankWaits& waits() { return *waits_; }
   /// Tells the others that this rank takes part in nothing more. The destructor does so too.
-  void goodbye() { attendance_.end(); }
+  void goodbye() { participation_.end(); }
 
   /// Sets how this rank waits, also in shared memory.
   virtual void wait_as(const WaitPolicy& policy) = 0;
@@ -126,16 +126,16 @@ class Communicator : protected Notes {
 
  protected:
   explicit Communicator(Member self)
-      : rank_(self.rank), placement_(std::move(self.placement)), waits_(self.waits), attendance_(*this, self.waits, rank_, std::move(self.numbers)) {}
+      : rank_(self.rank), placement_(std::move(self.placement)), waits_(self.waits), participation_(*this, self.waits, rank_, std::move(self.numbers)) {}
   const std::shared_ptr<RankWaits>& waits_of_rank() const { return waits_; }
   /// Numbers in the job of some of this communicator's ranks.
-  std::vector<int> numbers_of(std::span<const int> ranks) const { return attendance_.numbers_of(ranks); }
+  std::vector<int> numbers_of(std::span<const int> ranks) const { return participation_.numbers_of(ranks); }
 
  private:
   int rank_;
   Placement placement_;
   std::shared_ptr<RankWaits> waits_;
-  Attendance attendance_;
+  Participation participation_;
 };
 
 }  // namespace gemel::parallel

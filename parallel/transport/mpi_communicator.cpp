@@ -165,7 +165,7 @@ bool all_done(std::vector<MPI_Request>& requests) {
 /// Of a communicator that outlives it.
 class MpiTransfer : public Transfer::State {
  public:
-  MpiTransfer(std::vector<MPI_Request> requests, const WaitPolicy& policy, Communicator& of, const Attendance::Message& message)
+  MpiTransfer(std::vector<MPI_Request> requests, const WaitPolicy& policy, Communicator& of, const Participation::Message& message)
       : requests_(std::move(requests)), policy_(policy), of_(of), message_(message) {}
   ~MpiTransfer() override {
     // Given up by an error. What is not on its way yet never will be; of the rest MPI may still read or write the memory, which the process then gives up as
@@ -177,7 +177,7 @@ class MpiTransfer : public Transfer::State {
     }
   }
   void wait() override {
-    const Attendance::Awaited awaited(of_.attendance(), message_);
+    const Participation::Awaited awaited(of_.participation(), message_);
     poll_until([this] { return all_done(requests_); }, policy_, of_.waits());
   }
 
@@ -185,7 +185,7 @@ class MpiTransfer : public Transfer::State {
   std::vector<MPI_Request> requests_;
   const WaitPolicy& policy_;
   Communicator& of_;
-  Attendance::Message message_;
+  Participation::Message message_;
 };
 
 std::optional<MPI_Datatype> mpi_type(DType dtype) {
@@ -230,19 +230,19 @@ class MpiCommunicator : public Communicator {
     try {
       goodbye();
       if (handle_.get() == MPI_COMM_WORLD)
-        poll_until([this] { return attendance().all_ended() && runtime_->all_have_left(); }, {.spin_ns = 0}, runtime_->abort);
+        poll_until([this] { return participation().all_ended() && runtime_->all_have_left(); }, {.spin_ns = 0}, runtime_->abort);
     } catch (const std::exception&) {
       // An abort meanwhile: whoever called for it tells why.
     }
   }
 
   Transfer send(int to, std::span<const std::byte> bytes, int tag) override {
-    return each_part(bytes.size(), attendance().sends(to), [&](std::size_t begin, int count, MPI_Request* request) {
+    return each_part(bytes.size(), participation().sends(to), [&](std::size_t begin, int count, MPI_Request* request) {
       return MPI_Isend(bytes.data() + begin, count, MPI_BYTE, to, tag, handle_.get(), request);
     });
   }
   Transfer receive(int from, std::span<std::byte> bytes, int tag) override {
-    return each_part(bytes.size(), attendance().receives(from), [&](std::size_t begin, int count, MPI_Request* request) {
+    return each_part(bytes.size(), participation().receives(from), [&](std::size_t begin, int count, MPI_Request* request) {
       return MPI_Irecv(bytes.data() + begin, count, MPI_BYTE, from, tag, handle_.get(), request);
     });
   }
@@ -302,7 +302,7 @@ class MpiCommunicator : public Communicator {
     poll_until([&] { return all_done(request); }, policy_, waits());
   }
   template <class Begin>
-  Transfer each_part(std::size_t bytes, const Attendance::Message& message, const Begin& begin_part) {
+  Transfer each_part(std::size_t bytes, const Participation::Message& message, const Begin& begin_part) {
     runtime_->check_thread();
     std::vector<MPI_Request> requests(std::max<std::size_t>(1, (bytes + kLargest - 1) / kLargest), MPI_REQUEST_NULL);
     for (std::size_t i = 0; i < requests.size(); ++i) {

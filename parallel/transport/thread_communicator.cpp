@@ -141,11 +141,11 @@ class Exchange {
 /// Of a communicator that outlives it.
 class ThreadTransfer : public Transfer::State {
  public:
-  ThreadTransfer(std::shared_ptr<Exchange> exchange, Way way, std::shared_ptr<Offer> offer, Communicator& of, const Attendance::Message& message)
+  ThreadTransfer(std::shared_ptr<Exchange> exchange, Way way, std::shared_ptr<Offer> offer, Communicator& of, const Participation::Message& message)
       : exchange_(std::move(exchange)), way_(std::move(way)), offer_(std::move(offer)), of_(of), message_(message) {}
   ~ThreadTransfer() override { exchange_->withdraw(way_, offer_); }
   void wait() override {
-    const Attendance::Awaited awaited(of_.attendance(), message_);
+    const Participation::Awaited awaited(of_.participation(), message_);
     exchange_->wait(*offer_, of_.waits());
   }
 
@@ -154,7 +154,7 @@ class ThreadTransfer : public Transfer::State {
   Way way_;
   std::shared_ptr<Offer> offer_;
   Communicator& of_;
-  Attendance::Message message_;
+  Participation::Message message_;
 };
 
 /// All memory of a process is seen by its threads: a place is an address. Only of what `allocate` gave: other memory is freed by a rank that
@@ -203,10 +203,10 @@ class ThreadCommunicator : public Communicator {
   ~ThreadCommunicator() override { goodbye(); }
 
   Transfer send(int to, std::span<const std::byte> bytes, int tag) override {
-    return offer({name_, rank(), to, tag}, {Offer::Side::send, const_cast<std::byte*>(bytes.data()), bytes.size()}, attendance().sends(to));
+    return offer({name_, rank(), to, tag}, {Offer::Side::send, const_cast<std::byte*>(bytes.data()), bytes.size()}, participation().sends(to));
   }
   Transfer receive(int from, std::span<std::byte> bytes, int tag) override {
-    return offer({name_, from, rank(), tag}, {Offer::Side::receive, bytes.data(), bytes.size()}, attendance().receives(from));
+    return offer({name_, from, rank(), tag}, {Offer::Side::receive, bytes.data(), bytes.size()}, participation().receives(from));
   }
   std::string_view carrier() const override { return "threads"; }
   std::unique_ptr<Communicator> group(std::span<const int> ranks) override {
@@ -223,7 +223,7 @@ class ThreadCommunicator : public Communicator {
   void abort(const std::string& why) override { exchange_->abort(why); }
 
  private:
-  Transfer offer(const Way& way, Offer offer, const Attendance::Message& message) {
+  Transfer offer(const Way& way, Offer offer, const Participation::Message& message) {
     const auto mine = std::make_shared<Offer>(std::move(offer));
     exchange_->offer(way, mine);
     return Transfer(std::make_unique<ThreadTransfer>(exchange_, way, mine, *this, message));

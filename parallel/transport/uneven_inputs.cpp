@@ -54,45 +54,45 @@ std::string has_ended(int rank, const std::vector<std::string>& hosts, const Pla
 
 void RankWaits::check() const {
   abort_.check();
-  for (Attendance* const attendance : of_) attendance->look();
+  for (Participation* const participation : of_) participation->look();
 }
 
-Attendance::Attendance(Notes& notes, std::shared_ptr<RankWaits> waits, int rank, std::vector<int> ranks)
+Participation::Participation(Notes& notes, std::shared_ptr<RankWaits> waits, int rank, std::vector<int> ranks)
     : notes_(notes), waits_(std::move(waits)), rank_(rank), ranks_(std::move(ranks)), peers_(ranks_.size()) {
   waits_->of_.push_back(this);
 }
 
-Attendance::~Attendance() { std::erase(waits_->of_, this); }
+Participation::~Participation() { std::erase(waits_->of_, this); }
 
-Attendance::Round::Round(Attendance& attendance, const Call& call)
-    : attendance_(attendance), outermost_(attendance.depth_++ == 0), exceptions_(std::uncaught_exceptions()) {
-  if (!outermost_ || attendance.size() == 1) return;
-  attendance.broken_ = false;
-  attendance.calls_.emplace_back(++attendance.round_, call);
-  for (int r = 0; r < attendance.size(); ++r)
-    if (r != attendance.rank_ && attendance.peer(r).joined) attendance.tell_calls(r);
+Participation::Round::Round(Participation& participation, const Call& call)
+    : participation_(participation), outermost_(participation.depth_++ == 0), exceptions_(std::uncaught_exceptions()) {
+  if (!outermost_ || participation.size() == 1) return;
+  participation.broken_ = false;
+  participation.calls_.emplace_back(++participation.round_, call);
+  for (int r = 0; r < participation.size(); ++r)
+    if (r != participation.rank_ && participation.peer(r).joined) participation.tell_calls(r);
 }
 
-Attendance::Round::~Round() {
-  --attendance_.depth_;
-  if (!outermost_ || attendance_.size() == 1) return;
+Participation::Round::~Round() {
+  --participation_.depth_;
+  if (!outermost_ || participation_.size() == 1) return;
   if (std::uncaught_exceptions() > exceptions_)
-    attendance_.broken_ = true;
-  else if (waits_for_all(attendance_.calls_.back().second.kind))
-    attendance_.calls_.clear();
+    participation_.broken_ = true;
+  else if (waits_for_all(participation_.calls_.back().second.kind))
+    participation_.calls_.clear();
 }
 
-std::vector<int> Attendance::numbers_of(std::span<const int> ranks) const {
+std::vector<int> Participation::numbers_of(std::span<const int> ranks) const {
   std::vector<int> out;
   for (const int r : ranks) out.push_back(ranks_[at(r)]);
   return out;
 }
 
-int Attendance::givers() const {
+int Participation::givers() const {
   return static_cast<int>(std::ranges::count_if(peers_, [this](const Peer& p) { return !p.joined || p.joined->round >= round_; }));
 }
 
-void Attendance::end() {
+void Participation::end() {
   std::erase(waits_->of_, this);
   if (std::exchange(has_ended_, true) || waits_->aborted()) return;
   Note note{.kind = Note::Kind::ended, .round = broken_ ? round_ - 1 : round_};
@@ -104,20 +104,20 @@ void Attendance::end() {
   tell_all(note);
 }
 
-bool Attendance::all_ended() {
+bool Participation::all_ended() {
   listen();
   for (int r = 0; r < size(); ++r)
     if (r != rank_ && !peer(r).ended) return false;
   return true;
 }
 
-void Attendance::join() {
+void Participation::join() {
   Note note{.kind = Note::Kind::joined, .round = round_};
   peer(rank_).joined = note;
   tell_all(note);
 }
 
-std::optional<Call> Attendance::next_call() {
+std::optional<Call> Participation::next_call() {
   std::optional<Call> out;
   const auto ready = [&] {
     listen();
@@ -137,7 +137,7 @@ std::optional<Call> Attendance::next_call() {
 }
 
 /// Once all that give data have said what it is, they know, too, that this rank gives none.
-bool Attendance::can_take_part(std::int64_t round) const {
+bool Participation::can_take_part(std::int64_t round) const {
   const auto found = described_.find(round);
   if (found == described_.end()) return false;
   const auto& [call, by] = found->second;
@@ -150,7 +150,7 @@ bool Attendance::can_take_part(std::int64_t round) const {
   return true;
 }
 
-int Attendance::all_joined() {
+int Participation::all_joined() {
   int last = 0;
   for (int r = 1; r < size(); ++r)
     if (peer(r).joined->round >= peer(last).joined->round) last = r;
@@ -162,7 +162,7 @@ int Attendance::all_joined() {
   return last;
 }
 
-void Attendance::tell_all(Note note) {
+void Participation::tell_all(Note note) {
   note.step = waits_->step_;
   for (int r = 0; r < size(); ++r) {
     if (r == rank_) continue;
@@ -173,7 +173,7 @@ void Attendance::tell_all(Note note) {
 }
 
 /// What a rank that has joined has not begun.
-void Attendance::tell_calls(int to) {
+void Participation::tell_calls(int to) {
   Peer& p = peer(to);
   for (const auto& [number, call] : calls_) {
     if (number <= std::max(p.joined->round, p.told)) continue;
@@ -183,7 +183,7 @@ void Attendance::tell_calls(int to) {
   }
 }
 
-void Attendance::take(int from, const Note& note) {
+void Participation::take(int from, const Note& note) {
   Peer& p = peer(from);
   switch (note.kind) {
     case Note::Kind::ended:
@@ -206,12 +206,12 @@ void Attendance::take(int from, const Note& note) {
   }
 }
 
-void Attendance::listen() {
+void Participation::listen() {
   while (const std::optional<Notes::Heard> heard = notes_.hear()) take(heard->from, heard->note);
 }
 
 /// Whether that rank, which does no more than its note says, lacks in what this one waits for.
-bool Attendance::lacks(int rank) const {
+bool Participation::lacks(int rank) const {
   const Peer& p = peers_[at(rank)];
   if (depth_ > 0) return p.ended && p.ended->round < round_;
   if (joining_) return p.ended && p.ended->round <= round_;
@@ -220,7 +220,7 @@ bool Attendance::lacks(int rank) const {
   return misses(p.ended) || misses(p.joined);
 }
 
-void Attendance::look() {
+void Participation::look() {
   listen();
   int lacking = -1;  // one that others waited for rather than one that waited
   for (int r = 0; r < size(); ++r)
@@ -232,7 +232,7 @@ void Attendance::look() {
           fmt::format("{}: rank {} has joined, and is needed; accepted: behind join() on every rank", to_string(calls_.back().second.kind), ranks_[at(r)]));
 }
 
-void Attendance::refuse(int rank) {
+void Participation::refuse(int rank) {
   because_of_ = rank;
   const Peer& p = peers_[at(rank)];
   const bool in_messages = depth_ == 0 && !joining_;

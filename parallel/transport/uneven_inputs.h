@@ -1,5 +1,5 @@
-// Attendance: supports ranks with uneven inputs. A rank that ends, or joins because it has run out of data, tells the others after how many collectives. They
-// can still receive what it has sent, and do not wait for what it will never do.
+// Participation: supports ranks with uneven inputs. A rank that ends, or joins because it has run out of data, tells the others after how many collectives.
+// They can still receive what it has sent, and do not wait for what it will never do.
 #pragma once
 #include <cstdint>
 #include <deque>
@@ -20,7 +20,7 @@
 
 namespace gemel::parallel {
 
-class Attendance;
+class Participation;
 
 /// Description of a collective, for a rank that takes part without data.
 struct Call {
@@ -73,10 +73,10 @@ class RankWaits : public WaitCheck {
   void at_step(std::int64_t step) { step_ = step; }
 
  private:
-  friend class Attendance;
+  friend class Participation;
   const AbortFlag& abort_;
   std::vector<std::string> hosts_;
-  std::vector<Attendance*> of_;  // communicators of the rank, that of the job first
+  std::vector<Participation*> of_;  // communicators of the rank, that of the job first
   std::function<std::string()> doing_;
   std::int64_t step_ = 0;
 };
@@ -90,25 +90,25 @@ struct Place {
 std::string has_ended(int rank, const std::vector<std::string>& hosts, const Place& ended, const Place& here, const char* counted);
 inline constexpr const char* kAcceptedOfUneven = "; accepted: join() for uneven loops";
 
-/// Attendance of one rank in one communicator, used in the communicator's thread.
-class Attendance {
+/// Participation of one rank in one communicator, used in the communicator's thread.
+class Participation {
  public:
   /// @param ranks  [rank] its number in the job
-  Attendance(Notes& notes, std::shared_ptr<RankWaits> waits, int rank, std::vector<int> ranks);
-  ~Attendance();
-  Attendance(const Attendance&) = delete;
-  Attendance& operator=(const Attendance&) = delete;
+  Participation(Notes& notes, std::shared_ptr<RankWaits> waits, int rank, std::vector<int> ranks);
+  ~Participation();
+  Participation(const Participation&) = delete;
+  Participation& operator=(const Participation&) = delete;
 
   /// A collective in which all ranks take part, in the same order. Collectives within it are not counted.
   class Round {
    public:
-    Round(Attendance& attendance, const Call& call);
+    Round(Participation& participation, const Call& call);
     ~Round();
     Round(const Round&) = delete;
     Round& operator=(const Round&) = delete;
 
    private:
-    Attendance& attendance_;
+    Participation& participation_;
     bool outermost_;
     int exceptions_;
   };
@@ -125,13 +125,13 @@ class Attendance {
   Message receives(int from) { return {from, false, ++peer(from).receives}; }
   class Awaited {
    public:
-    Awaited(Attendance& attendance, const Message& message) : attendance_(attendance) { attendance.awaited_ = message; }
-    ~Awaited() { attendance_.awaited_.reset(); }
+    Awaited(Participation& participation, const Message& message) : participation_(participation) { participation.awaited_ = message; }
+    ~Awaited() { participation_.awaited_.reset(); }
     Awaited(const Awaited&) = delete;
     Awaited& operator=(const Awaited&) = delete;
 
    private:
-    Attendance& attendance_;
+    Participation& participation_;
   };
 
   /// Tells the others that this rank takes part in nothing more; tells nobody if the job was aborted.

@@ -53,7 +53,7 @@ std::string describe(const Loss& loss, int ranks, int survivor, const std::strin
   return fmt::format("ranks {} of {}: {}", fmt::join(loss.ranks, ", "), ranks, loss.why);
 }
 
-struct FailureWatch::Impl {
+struct FailureDetector::Impl {
   WatchRank here;
   WatchLoop loop;
   std::unique_ptr<WatchSide> side;
@@ -62,7 +62,7 @@ struct FailureWatch::Impl {
   bool connected() const { return here.standing.get().connected; }
 };
 
-FailureWatch::FailureWatch(int rank, std::vector<std::string> hosts, WatchOptions options, Callbacks callbacks) : impl_(std::make_unique<Impl>()) {
+FailureDetector::FailureDetector(int rank, std::vector<std::string> hosts, WatchOptions options, Callbacks callbacks) : impl_(std::make_unique<Impl>()) {
   check(rank, hosts, options);
   impl_->here.rank = rank;
   impl_->here.hosts = std::move(hosts);
@@ -71,14 +71,14 @@ FailureWatch::FailureWatch(int rank, std::vector<std::string> hosts, WatchOption
   impl_->side = rank == 0 ? make_watch_hub(impl_->here, impl_->loop) : make_watch_member(impl_->here, impl_->loop);
 }
 
-FailureWatch::~FailureWatch() {
+FailureDetector::~FailureDetector() {
   impl_->loop.stop();
   if (impl_->thread.joinable()) impl_->thread.join();
 }
 
-std::string FailureWatch::address() const { return impl_->side->address(); }
+std::string FailureDetector::address() const { return impl_->side->address(); }
 
-void FailureWatch::connect(const std::string& announced) {
+void FailureDetector::connect(const std::string& announced) {
   Impl& impl = *impl_;
   if (impl.thread.joinable()) throw InternalError("failure watch: it is connected already");
   impl.side->prepare(announced);
@@ -93,16 +93,16 @@ void FailureWatch::connect(const std::string& announced) {
     throw CommError("failure watch: " + (reached.failure.empty() ? fmt::format("rank {} has no time to connect", impl.here.rank) : reached.failure));
 }
 
-void FailureWatch::progress() { impl_->here.progress.fetch_add(1, std::memory_order_relaxed); }
+void FailureDetector::progress() { impl_->here.progress.fetch_add(1, std::memory_order_relaxed); }
 
-void FailureWatch::waiting_for(std::string what) {
+void FailureDetector::waiting_for(std::string what) {
   const std::lock_guard lock(impl_->here.waiting_mutex);
   impl_->here.waiting = std::move(what);
 }
 
-std::string FailureWatch::waiting_for() const { return impl_->here.waits(); }
+std::string FailureDetector::waiting_for() const { return impl_->here.waits(); }
 
-std::optional<Loss> FailureWatch::report(const std::string& error) {
+std::optional<Loss> FailureDetector::report(const std::string& error) {
   Impl& impl = *impl_;
   if (!impl.connected()) return {};
   impl.loop.post([&impl, error] { impl.side->fail(error); });
@@ -110,7 +110,7 @@ std::optional<Loss> FailureWatch::report(const std::string& error) {
   return impl.here.standing.get().loss;
 }
 
-void FailureWatch::goodbye() {
+void FailureDetector::goodbye() {
   Impl& impl = *impl_;
   if (!impl.connected()) return;
   impl.loop.post([&impl] { impl.side->part(); });

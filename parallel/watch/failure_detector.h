@@ -1,4 +1,4 @@
-// FailureWatch: detects ranks of a job that died, fell silent or failed, and reports them by name on every other rank. It uses sockets of its own: all ranks
+// FailureDetector: detects ranks of a job that died, fell silent or failed, and reports them by name on every other rank. It uses sockets of its own: all ranks
 // are connected to rank 0, which tells the others.
 #pragma once
 #include <functional>
@@ -32,7 +32,7 @@ struct Loss {
 std::string describe(const Loss& loss, int ranks, int survivor, const std::string& waiting);
 
 /// One rank's failure detector, with a thread of its own.
-class FailureWatch {
+class FailureDetector {
  public:
   /// Called in the detector's thread. They must return soon or end the process, must not throw, and must not destroy the detector.
   struct Callbacks {
@@ -44,11 +44,11 @@ class FailureWatch {
   /// Starts listening on rank 0. Ranks are watched only after `connect`.
   /// @param hosts  [rank]
   /// @throws UsageError if rank 0 has no such interface, lists the interfaces  @throws CommError if it cannot listen
-  FailureWatch(int rank, std::vector<std::string> hosts, WatchOptions options, Callbacks callbacks);
+  FailureDetector(int rank, std::vector<std::string> hosts, WatchOptions options, Callbacks callbacks);
   /// Ends at once. Without `goodbye` the others take this rank for lost.
-  ~FailureWatch();
-  FailureWatch(const FailureWatch&) = delete;
-  FailureWatch& operator=(const FailureWatch&) = delete;
+  ~FailureDetector();
+  FailureDetector(const FailureDetector&) = delete;
+  FailureDetector& operator=(const FailureDetector&) = delete;
 
   /// Returns what the other ranks need to connect to rank 0, in one line: the job's token, addresses, ports. Empty on other ranks.
   std::string address() const;

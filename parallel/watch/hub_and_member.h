@@ -64,7 +64,7 @@ struct WatchRank {
   int rank;
   std::vector<std::string> hosts;  // [rank]
   WatchOptions options;
-  FailureWatch::Callbacks callbacks;
+  FailureDetector::Callbacks callbacks;
   std::atomic<std::uint64_t> progress{0};
   mutable std::mutex waiting_mutex;
   std::string waiting;

@@ -1,6 +1,6 @@
 // Attention's gradients in public operators: the backward record computes what training needs; what goes beyond it (a gradient for the bias, and
-// second derivatives) is written with whole matrices [N, H, T, S]. Legend: engine/ops/attention/attention_ops.h.
-#include "engine/ops/attention/attention_ops.h"
+// second derivatives) is written with whole matrices [N, H, T, S]. Legend: engine/ops/attention/attention.h.
+#include "engine/ops/attention/attention.h"
 #include "engine/ops/attention/score_matrices.h"
 #include "engine/ops/ops.h"
 

@@ -1,11 +1,11 @@
 // Variants of attention: kernels for CPUs, with blocks in a work-item's private memory, and kernels for devices whose lanes are work-items.
-// Legend: engine/ops/attention/attention_ops.h.
+// Legend: engine/ops/attention/attention.h.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
-#include "engine/ops/attention/attention_ops.h"
+#include "engine/ops/attention/attention.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/workspace_sections.h"
 
@@ -236,7 +236,7 @@ void launch_dropout(Launch& l) {
 
 std::vector<Variant> attention_variants() {
   return {{.name = "one_query",
-           .doc = "a share of the keys for each work-item, which are read once where they lie; for CPUs",
+           .doc = "a share of the keys for each work-item, which are read once where they lie",
            .target = Target::cpu,
            .needs = {.private_blocks = true},
            .declines = unless_one,
@@ -244,7 +244,7 @@ std::vector<Variant> attention_variants() {
            .workspace_bytes = one_bytes,
            .launch = launch_one},
           {.name = "tiles",
-           .doc = "a block of queries for each work-item, in tiles of registers; for CPUs",
+           .doc = "a block of queries for each work-item, in tiles of registers",
            .target = Target::cpu,
            .needs = {.private_blocks = true},
            .declines = unless_tiles<kForwardInputs>,
@@ -256,7 +256,7 @@ std::vector<Variant> attention_variants() {
 
 std::vector<Variant> attention_backward_variants() {
   return {{.name = "tiles",
-           .doc = "a share of the keys for each work-item, in tiles of registers; for CPUs",
+           .doc = "a share of the keys for each work-item, in tiles of registers",
            .target = Target::cpu,
            .needs = {.private_blocks = true},
            .declines = unless_tiles<kBackwardInputs>,

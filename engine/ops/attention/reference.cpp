@@ -1,9 +1,9 @@
-// Attention's definitions in double on the host. Legend: engine/ops/attention/attention_ops.h.
+// Attention's definitions in double on the host. Legend: engine/ops/attention/attention.h.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "engine/ops/attention/attention_ops.h"
+#include "engine/ops/attention/attention.h"
 
 namespace gemel::inline ops {
 namespace {

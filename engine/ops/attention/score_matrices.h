@@ -1,8 +1,8 @@
 // Attention's scores and weights as whole matrices [N, H, T, S] in public operators: what its definition is written with, and the gradients that need
-// no kernel. Legend: engine/ops/attention/attention_ops.h.
+// no kernel. Legend: engine/ops/attention/attention.h.
 #pragma once
 #include "engine/core/attributes.h"
-#include "engine/ops/attention/attention_ops.h"
+#include "engine/ops/attention/attention.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {

@@ -3,7 +3,7 @@
 
 #include "engine/base/error.h"
 #include "engine/graph/run/executor.h"
-#include "engine/ops/control/control_ops.h"
+#include "engine/ops/control/control_common.h"
 #include "engine/ops/ops.h"
 
 namespace gemel::inline ops {

@@ -9,7 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/ops/add_product.h"
 #include "engine/ops/common.h"
-#include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/convolution/convolution_common.h"
 #include "engine/ops/ops.h"
 
 namespace gemel::convolution {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/ops/common.h"
-#include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/convolution/convolution_common.h"
 
 namespace gemel::convolution {
 namespace {

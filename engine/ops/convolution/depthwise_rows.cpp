@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/ops/common.h"
-#include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/convolution/convolution_common.h"
 
 namespace gemel::convolution {
 namespace {
@@ -127,7 +127,7 @@ void weights_launch(Launch& l) {
 template <Direction d>
 Variant variant(void (*launch)(Launch&)) {
   return {.name = "depthwise_rows",
-          .doc = "each channel with its own filter, rows of some channels at a time; for CPUs",
+          .doc = "each channel with its own filter, rows of some channels at a time",
           .target = Target::cpu,
           .needs = {.private_blocks = true},
           .declines = declines<d>,

@@ -1,6 +1,6 @@
 // Convolution, one work-item an output element: right for any stride, dilation and groups.
 #include "engine/ops/common.h"
-#include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/convolution/convolution_common.h"
 
 namespace gemel::convolution {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
-#include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/convolution/convolution_common.h"
 #include "engine/ops/matmul/gemm_forms.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/workspace_sections.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "engine/ops/common.h"
-#include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/convolution/convolution_common.h"
 
 namespace gemel::convolution {
 namespace {
@@ -72,7 +72,7 @@ void launch(Launch& l) {
 
 Variant rows_variant() {
   return {.name = "rows",
-          .doc = "vectors of a row's pixels, for few filters; for CPUs",
+          .doc = "vectors of a row's pixels, for few filters",
           .target = Target::cpu,
           .needs = {.private_blocks = true},
           .declines = declines,

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/ops/common.h"
-#include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/convolution/convolution_common.h"
 
 namespace gemel::convolution {
 namespace {
@@ -183,7 +183,7 @@ double share_of(std::int64_t extent, std::int64_t unit) { return static_cast<dou
 }  // namespace
 
 Variant tiles_variant(Direction d) {
-  constexpr const char* doc = "register tiles of pixels by channels, without a matrix of patches; for CPUs";
+  constexpr const char* doc = "register tiles of pixels by channels, without a matrix of patches";
   using opencl::DeviceProfile;
   if (d == Direction::forward)
     return {.name = "tiles",

@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "engine/ops/common.h"
-#include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/convolution/convolution_common.h"
 
 namespace gemel::convolution {
 namespace {
@@ -65,7 +65,7 @@ void launch(Launch& l) {
 
 Variant weight_rows_variant() {
   return {.name = "rows",
-          .doc = "patches read where rows of x lie, for few channels; for CPUs",
+          .doc = "patches read where rows of x lie, for few channels",
           .target = Target::cpu,
           .needs = {.private_blocks = true},
           .declines = declines,

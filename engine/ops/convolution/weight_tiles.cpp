@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/ops/common.h"
-#include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/convolution/convolution_common.h"
 
 namespace gemel::convolution {
 namespace {
@@ -86,7 +86,7 @@ void launch(Launch& l) {
 
 Variant weight_tiles_variant() {
   return {.name = "tiles",
-          .doc = "patches and dy packed into register tiles as they are summed; for CPUs",
+          .doc = "patches and dy packed into register tiles as they are summed",
           .target = Target::cpu,
           .needs = {.private_blocks = true},
           .declines = declines,

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "engine/ops/common.h"
-#include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/convolution/convolution_common.h"
 #include "engine/ops/workspace_sections.h"
 
 namespace gemel::convolution {
@@ -166,7 +166,7 @@ void weights_launch(Launch& l) {
 template <Direction d>
 Variant variant(void (*launch)(Launch&)) {
   return {.name = "winograd",
-          .doc = "Winograd's F(4x4, 3x3): a quarter of the multiplications; for CPUs",
+          .doc = "Winograd's F(4x4, 3x3): a quarter of the multiplications",
           .target = Target::cpu,
           .needs = {.private_blocks = true},
           .declines = declines<d>,

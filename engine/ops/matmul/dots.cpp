@@ -42,7 +42,7 @@ const char* unless_dots(const GemmProblem& p, const DeviceProfile&) {
 
 extern constinit const GemmForm kDots{
     .name = "dots",
-    .doc = "dot products of rows of A and of a transposed B; for CPUs",
+    .doc = "dot products of rows of A and of a transposed B",
     .target = Target::cpu,
     .needs = kOfCpus,
     .declines = unless_dots,

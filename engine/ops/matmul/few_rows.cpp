@@ -75,7 +75,7 @@ int rank_of_parts(const GemmProblem& p, const DeviceProfile& d) {
 
 extern constinit const GemmForm kFewRows{
     .name = "few_rows",
-    .doc = "at most 8 rows, B read once as it lies; for CPUs",
+    .doc = "at most 8 rows, B read once as it lies",
     .target = Target::cpu,
     .needs = kOfCpus,
     .declines = unless_few_rows,
@@ -86,7 +86,7 @@ extern constinit const GemmForm kFewRows{
 
 extern constinit const GemmForm kParts{
     .name = "parts",
-    .doc = "at most 8 rows, B read in parts along k, a whole row at a time; for CPUs",
+    .doc = "at most 8 rows, B read in parts along k, a whole row at a time",
     .target = Target::cpu,
     .needs = kOfCpus,
     .declines = unless_parts,

@@ -117,7 +117,7 @@ template <std::int64_t rows>
 constexpr GemmForm tiles(const char* name) {
   return {
       .name = name,
-      .doc = "tiles of so many rows by two vectors in registers; for CPUs",
+      .doc = "tiles of so many rows by two vectors in registers",
       .target = Target::cpu,
       .needs = kOfCpus,
       .declines = unless_tiles<rows>,

@@ -9,7 +9,7 @@
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
 #include "engine/ops/ops.h"
-#include "engine/ops/pooling/pooling_ops.h"
+#include "engine/ops/pooling/pooling_common.h"
 
 namespace gemel::inline ops {
 namespace {

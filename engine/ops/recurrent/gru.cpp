@@ -1,12 +1,12 @@
-// GRU over whole sequences, in one direction; the formulas are in opencl/kernels/lib/ops/gru.clh. Legend: engine/ops/recurrent/recurrent_ops.h.
+// GRU over whole sequences, in one direction; the formulas are in opencl/kernels/lib/ops/gru.clh. Legend: engine/ops/recurrent/recurrent_common.h.
 #include <cmath>
 
 #include "engine/core/session.h"
 #include "engine/gradients/composed_gradient.h"
-#include "engine/ops/matmul/matmul_ops.h"
+#include "engine/ops/matmul/matmul.h"
 #include "engine/ops/ops.h"
+#include "engine/ops/recurrent/recurrent_common.h"
 #include "engine/ops/recurrent/recurrent_launch.h"
-#include "engine/ops/recurrent/recurrent_ops.h"
 
 namespace gemel::inline ops {
 namespace {

@@ -1,13 +1,13 @@
-// LSTM over whole sequences, in one direction; the formulas are in opencl/kernels/lib/ops/lstm.clh. Legend: engine/ops/recurrent/recurrent_ops.h.
+// LSTM over whole sequences, in one direction; the formulas are in opencl/kernels/lib/ops/lstm.clh. Legend: engine/ops/recurrent/recurrent_common.h.
 #include <cmath>
 
 #include "engine/base/numbers.h"
 #include "engine/core/session.h"
 #include "engine/gradients/composed_gradient.h"
-#include "engine/ops/matmul/matmul_ops.h"
+#include "engine/ops/matmul/matmul.h"
 #include "engine/ops/ops.h"
+#include "engine/ops/recurrent/recurrent_common.h"
 #include "engine/ops/recurrent/recurrent_launch.h"
-#include "engine/ops/recurrent/recurrent_ops.h"
 
 namespace gemel::inline ops {
 namespace {

@@ -1,10 +1,10 @@
 // The variants of recurrent layers. "rows" is for CPUs: a work-item reads some sequences through all their steps, in one launch, with the weight packed for its
 // tiles. "steps" is for any device: a product and a kernel for each step.
-// Legend: engine/ops/recurrent/recurrent_ops.h.
+// Legend: engine/ops/recurrent/recurrent_common.h.
 #pragma once
 #include <vector>
 
-#include "engine/ops/recurrent/recurrent_ops.h"
+#include "engine/ops/recurrent/recurrent_common.h"
 
 namespace gemel::recurrent {
 
@@ -36,7 +36,7 @@ template <const Form& (*form)()>
 std::vector<Variant> variants() {
   using opencl::DeviceProfile;
   return {{.name = "rows",
-           .doc = "some sequences for each work-item, which reads them through all steps; for CPUs",
+           .doc = "some sequences for each work-item, which reads them through all steps",
            .target = Target::cpu,
            .needs = {.private_blocks = true},
            .longest_loop = [](const Problem& p, const DeviceProfile& d) { return rows_loop(form(), p, d); },

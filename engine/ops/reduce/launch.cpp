@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "engine/base/numbers.h"
-#include "engine/ops/reduce/reduce_ops.h"
+#include "engine/ops/reduce/reduce.h"
 
 namespace gemel::inline ops {
 namespace {

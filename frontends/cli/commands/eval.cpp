@@ -57,7 +57,7 @@ std::string contents_of(const std::string& weights) {
 }
 
 /// Of all ranks' shards. All stop behind the same batch where one is interrupted: the stages of a pipeline wait for each other.
-train::Sums evaluated(RunScope& run, train::Stepper& step, datasets::Loader& loader, train::Ranks& ranks) {
+train::Sums evaluated(RunScope& run, train::Stepper& step, datasets::DataLoader& loader, train::Ranks& ranks) {
   const train::Sums mine = train::evaluate(step, loader, [&] {
     ranks.announce({0, InterruptGuard::interrupted(), {}});
     run.begin_batch(ranks.agreed().interrupted);
@@ -84,11 +84,11 @@ void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
   const auto model = work->model();
   model->eval();
   const auto task = work->task(*model);
-  datasets::LoaderOptions in_order = datasets::in_file_order(order.batch_size);
+  datasets::DataLoaderOptions in_order = datasets::in_file_order(order.batch_size);
   const Strategy& strategy = job.strategy();
   in_order.rank = strategy.copy(job.rank(), job.size());
   in_order.ranks = strategy.copies(job.size());
-  datasets::Loader loader(split, in_order);
+  datasets::DataLoader loader(split, in_order);
   const std::int64_t samples = std::min(order.batch_size, split.size());
   const auto with = strategy.model(run.session(), job, *task,
                                    {.purpose = Purpose::evaluate,

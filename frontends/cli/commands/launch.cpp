@@ -29,7 +29,7 @@ void refuse_within_a_job() {
 }  // namespace
 
 int launch(const Arguments& arguments) {
-  const Launch job = parse_launch(arguments);
+  const LaunchOptions job = parse_launch(arguments);
   refuse_within_a_job();
   note_stop_requests();
   if (const std::vector<std::string> hidden = hide_other_placements(); !hidden.empty())

@@ -32,12 +32,14 @@ void print_signature(const Def& def, const std::string& outputs) {
   for (const AttributeDef& a : def.attributes) fmt::print("  {}: {}, {}\n", a.name, to_string(a.type), a.doc);
 }
 
+const char* target_text(Target target) { return target == Target::any ? "" : target == Target::cpu ? " (for CPUs)" : " (for GPUs)"; }
+
 void print(const OpDef& op) {
   print_signature(op, op.outputs.empty() ? "nothing" : fmt::format("{}", fmt::join(op.outputs, ", ")));
   for (int w : op.writes) fmt::print("  writes {} in place\n", op.inputs[static_cast<std::size_t>(w)]);
   if (op.draws) fmt::print("  draws from {}\n", op.inputs[static_cast<std::size_t>(*op.draws)]);
   fmt::print("  gradient: {}\n", gradient_text(op));
-  for (const Variant& v : op.variants) fmt::print("  variant {}: {}\n", v.name, v.doc);
+  for (const Variant& v : op.variants) fmt::print("  variant {}{}: {}\n", v.name, target_text(v.target), v.doc);
 }
 
 void print(const FunctionDef& function) {

@@ -98,7 +98,7 @@ void all_reduce(Report& report) {
   hide_other_placements();
   if (const auto why = mpirun_cannot()) throw Error(*why);
   const auto begin = std::chrono::steady_clock::now();
-  const Launch launch{.ranks = 2, .command = {"doctor"}};
+  const LaunchOptions launch{.ranks = 2, .command = {"doctor"}};
   const JobEnd end = run_mpirun(launch, {});
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   const std::string printed = report.printed();

@@ -59,17 +59,17 @@ void Job::become_rank(std::function<std::unique_ptr<parallel::Communicator>()> c
   try {
     communication_ = std::make_unique<parallel::CommunicationThread>(std::move(communicator), options_.collective);
   } catch (const UsageError&) {  // the same on every rank
-    if (rank != 0 && is_thread) throw Told{kWrongUsage};
+    if (rank != 0 && is_thread) throw ReportedError{kWrongUsage};
     throw;  // of processes the first one says it
   }
 }
 
 void Job::watch_others() {
   const std::vector<std::string>& hosts = communication_->placement().hosts;
-  watch_ = std::make_unique<parallel::FailureWatch>(rank(), hosts, options_.watch,
-                                                    parallel::FailureWatch::Callbacks{.on_loss = [this](const parallel::Loss& loss) { lost(loss); },
-                                                                                      .on_warning = [](const std::string& line) { tell(line); },
-                                                                                      .detail = [this] { return communication_->doing(); }});
+  watch_ = std::make_unique<parallel::FailureDetector>(rank(), hosts, options_.watch,
+                                                       parallel::FailureDetector::Callbacks{.on_loss = [this](const parallel::Loss& loss) { lost(loss); },
+                                                                                            .on_warning = [](const std::string& line) { tell(line); },
+                                                                                            .detail = [this] { return communication_->doing(); }});
   std::string address = watch_->address();
   address.resize(std::size_t{1} << 13, ' ');
   communication_->run([&](parallel::Collectives& c) { c.broadcast(std::as_writable_bytes(std::span(address))); });
@@ -136,10 +136,10 @@ int Job::carry_out(const std::function<int()>& body) {
   try {
     status = body();
     if (watch_) communication_->run([](parallel::Collectives& c) { c.barrier(); });  // as long as one is at work, all watch
-  } catch (const Told&) {
+  } catch (const ReportedError&) {
     throw;
   } catch (const std::exception& e) {
-    const Told told{dynamic_cast<const UsageError*>(&e) ? kWrongUsage : Launched::failed()};
+    const ReportedError told{dynamic_cast<const UsageError*>(&e) ? kWrongUsage : Launched::failed()};
     const std::string why = worded(e);
     if (is_over_.exchange(true)) throw told;
     if (!watch_) {
@@ -237,7 +237,7 @@ int run_job(const ParallelOptions& options, const opencl::DeviceOptions& device,
         try {
           Job job(named, std::move(communicators[r]));
           statuses[r] = job.carry_out([&] { return body(job); });
-        } catch (const Told&) {  // by replica 0
+        } catch (const ReportedError&) {  // by replica 0
         } catch (...) {
           error.keep();
         }

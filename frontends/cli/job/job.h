@@ -17,7 +17,7 @@
 namespace gemel::cli {
 
 /// Thrown instead of an error that a rank has already reported.
-struct Told {
+struct ReportedError {
   int status = 1;  // exit status of the process: 2 for wrong usage
 };
 
@@ -44,7 +44,7 @@ class Job {
   opencl::DeviceOptions share_of(opencl::DeviceOptions device) const;
 
   /// Runs the body. An error ends the job on every rank and is reported once.
-  /// @throws Told; the error itself if the process is alone
+  /// @throws ReportedError; the error itself if the process is alone
   int carry_out(const std::function<int()>& body);
   /// Tells the failure detector that this rank made progress, and what it waits for next.
   void progress(const std::string& waiting_for);
@@ -58,7 +58,7 @@ class Job {
   ParallelOptions options_;
   Launched launched_;
   std::unique_ptr<parallel::CommunicationThread> communication_;
-  std::unique_ptr<parallel::FailureWatch> watch_;
+  std::unique_ptr<parallel::FailureDetector> watch_;
   std::atomic<bool> is_over_ = false;
 };
 
@@ -70,7 +70,7 @@ CommonOptions of_rank(CommonOptions options, const Job& job);
 
 /// Runs the body in this process, or in a thread for each of its replicas.
 /// @param device  replicas run on the devices of its platform, unless devices are named
-/// @return the exit status  @throws Told; what the body threw first
+/// @return the exit status  @throws ReportedError; what the body threw first
 int run_job(const ParallelOptions& options, const opencl::DeviceOptions& device, const std::function<int(Job&)>& body);
 
 }  // namespace gemel::cli

@@ -44,7 +44,7 @@ bool print_row(const char* what, bool fits, const std::string& detail) {
   return fits;
 }
 
-int check_launch(const Launch& launch) {
+int check_launch(const LaunchOptions& launch) {
   std::vector<Host> hosts = launch.hosts;
   if (hosts.empty()) hosts.push_back({"localhost", launch.ranks});
   const std::vector<HostAnswer> silent = silent_hosts(hosts);

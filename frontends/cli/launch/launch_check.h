@@ -8,7 +8,7 @@ namespace gemel::cli {
 
 /// Checks a launch.
 /// @return 0 if everything fits
-int check_launch(const Launch& launch);
+int check_launch(const LaunchOptions& launch);
 /// Exit status of ranks that reported what does not fit; any other one means that they could not check.
 constexpr int kDoesNotFit = 3;
 /// Runs the check in a rank, without training.

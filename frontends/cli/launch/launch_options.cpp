@@ -112,7 +112,7 @@ Arguments variables_of(const Json& spec) {
 }
 
 /// What a machine cannot hold it would be busy with for minutes.
-void check_fits(const Launch& launch) {
+void check_fits(const LaunchOptions& launch) {
   constexpr std::int64_t kMostOfCore = 16;
   const std::int64_t cores = allowed_cores().count(), most = kMostOfCore * cores;
   if (launch.hosts.empty() && launch.ranks > most)
@@ -121,7 +121,7 @@ void check_fits(const Launch& launch) {
                     launch.ranks, kMostOfCore, cores, most));
 }
 
-void check_parallel(const Launch& launch) {
+void check_parallel(const LaunchOptions& launch) {
   const auto is_parallel = [](const std::string& word) { return word == "--parallel" || word.starts_with("--parallel="); };
   if (launch.ranks == 1 || std::ranges::any_of(launch.command, is_parallel)) return;
   throw UsageError(
@@ -147,7 +147,7 @@ Arguments command_of(Json spec, std::int64_t ranks) {
 }
 
 /// --print-spec of the command that is started.
-void print_if_asked(const Launch& launch) {
+void print_if_asked(const LaunchOptions& launch) {
   const auto asks = [](const std::string& word) { return word == "--print-spec"; };
   if (std::ranges::none_of(launch.command, asks)) return;
   Arguments words(launch.command.begin() + 1, launch.command.end());
@@ -161,7 +161,7 @@ void print_if_asked(const Launch& launch) {
 }
 
 /// What restarts and the check go by.
-void read_training(Launch& launch) {
+void read_training(LaunchOptions& launch) {
   const char* option = launch.restarts ? "--restarts" : "--check";
   if (launch.command.front() != "train") throw UsageError(fmt::format("launch: {} is given with {}; accepted: with train", option, launch.command.front()));
   launch.training = parse_train_options({launch.command.begin() + 1, launch.command.end()});
@@ -175,7 +175,7 @@ void read_training(Launch& launch) {
 }  // namespace
 
 /// Options of the launch come before the command that it starts.
-Launch parse_launch(const Arguments& arguments) {
+LaunchOptions parse_launch(const Arguments& arguments) {
   const auto command = std::ranges::find_if(arguments, is_command);
   const bool asks_for_help = std::ranges::any_of(arguments.begin(), command, [](const std::string& word) { return word == "--help" || word == "-h"; });
   const Arguments own{arguments.begin(), command};
@@ -187,9 +187,9 @@ Launch parse_launch(const Arguments& arguments) {
   const auto v =
       parse("launch --np N train ... --parallel ddp", "Starts the processes of a job with mpirun, with what the machine needs.", launch_options(), own);
   if (!v.count("np") && !spec.contains("np")) throw UsageError("launch: --np is missing; accepted: gemel launch --np 2 train --parallel ddp ...");
-  Launch out{.ranks = v.count("np") ? whole_number(v, "np", 1, kMostRanks) : processes_of(spec),
-             .checks = v["check"].as<bool>(),
-             .command = {command, arguments.end()}};
+  LaunchOptions out{.ranks = v.count("np") ? whole_number(v, "np", 1, kMostRanks) : processes_of(spec),
+                    .checks = v["check"].as<bool>(),
+                    .command = {command, arguments.end()}};
   if (!spec.is_null()) out.command = command_of(spec, out.ranks);
   if (const std::string hosts = v.count("hosts") ? v["hosts"].as<std::string>() : text_in(spec, "hosts"); !hosts.empty()) out.hosts = parse_hosts(hosts);
   if (const std::int64_t slots = slots_of(out.hosts); !out.hosts.empty() && slots < out.ranks)

@@ -16,7 +16,7 @@ struct Host {
   std::int64_t slots = 1;  // number of processes
 };
 
-struct Launch {
+struct LaunchOptions {
   std::int64_t ranks = 0;
   std::vector<Host> hosts;  // empty: this machine
   std::optional<std::int64_t> restarts;
@@ -27,7 +27,7 @@ struct Launch {
 };
 
 /// @throws UsageError
-Launch parse_launch(const Arguments& arguments);
+LaunchOptions parse_launch(const Arguments& arguments);
 
 /// "a:2,b:2"
 std::string text_of(const std::vector<Host>& hosts);

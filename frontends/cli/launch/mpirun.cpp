@@ -92,7 +92,7 @@ std::vector<Host> as_mpirun_knows(std::vector<Host> hosts) {
 
 /// Says all that a site's policy would say otherwise. Left to itself mpirun binds each of two ranks to one core; and it binds to cores outside of this
 /// process's mask, which ranks that are not bound inherit.
-Arguments placement(const Launch& launch) {
+Arguments placement(const LaunchOptions& launch) {
   if (!launch.hosts.empty()) return {"--host", text_of(as_mpirun_knows(launch.hosts)), "--map-by", "slot", "--bind-to", "none"};
   const AllowedCores cores = allowed_cores();
   if (launch.ranks > cores.count() || !cores.is_whole_machine()) return {"--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none"};
@@ -100,7 +100,7 @@ Arguments placement(const Launch& launch) {
 }
 
 /// `-x NAME` for what ranks of all machines get of this environment.
-Arguments passed_on(const Launch& launch) {
+Arguments passed_on(const LaunchOptions& launch) {
   std::set<std::string> names{Launched::kVariable};
   for (char** one = environ; one && *one; ++one) {
     const std::string_view variable = *one;
@@ -113,7 +113,7 @@ Arguments passed_on(const Launch& launch) {
 }
 
 /// @param ours  what is for the launcher alone
-Arguments command_line_of(const Launch& launch, const Arguments& ours) {
+Arguments command_line_of(const LaunchOptions& launch, const Arguments& ours) {
   Arguments words{"mpirun", "-np", std::to_string(launch.ranks)};
   words.insert(words.end(), ours.begin(), ours.end());
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
@@ -122,7 +122,7 @@ Arguments command_line_of(const Launch& launch, const Arguments& ours) {
 }
 
 /// @param errors  its standard error
-[[noreturn]] void become(Arguments words, const Launch& launch, const Launched& launched, int errors) {
+[[noreturn]] void become(Arguments words, const LaunchOptions& launch, const Launched& launched, int errors) {
   ::setpgid(0, 0);  // the terminal's Ctrl-C is not for mpirun
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   for (const auto& [name, value] : launch.environment) ::setenv(name.c_str(), value.c_str(), 1);
@@ -211,7 +211,7 @@ void note_stop_requests() {
 
 bool stop_asked() { return asked != 0; }
 
-JobEnd run_mpirun(const Launch& launch, const Launched& launched) {
+JobEnd run_mpirun(const LaunchOptions& launch, const Launched& launched) {
   choose_network(launch.hosts);
   const Arguments words = command_line_of(launch, passed_on(launch));
   MpirunErrors errors;
@@ -240,7 +240,7 @@ JobEnd run_mpirun(const Launch& launch, const Launched& launched) {
 
 std::string JobEnd::signal_text() const { return fmt::format("signal {} ({}) ended it", status - kOfSignal, ::strsignal(status - kOfSignal)); }
 
-std::string text_of(const JobEnd& end, const Launch& launch) {
+std::string text_of(const JobEnd& end, const LaunchOptions& launch) {
   Arguments words = command_line_of(launch, {});
   for (std::string& w : words) w = shell_word(w);
   const std::string said = end.words.empty() ? "" : fmt::format(" ({})", first_of(end.words));
@@ -248,7 +248,7 @@ std::string text_of(const JobEnd& end, const Launch& launch) {
                      end.status, said, fmt::join(words, " "));
 }
 
-int exit_status(const JobEnd& end, const Launch& launch) {
+int exit_status(const JobEnd& end, const LaunchOptions& launch) {
   if (end.status == 0 || end.status == kWrongUsage) return end.status;
   if (end.status == Launched::kToldFailure || stop_asked()) return 1;
   if (end.by_signal() && end.began && launch.ranks > 1) return 1;  // of which the others tell

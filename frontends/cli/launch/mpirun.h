@@ -27,13 +27,13 @@ struct JobEnd {
 
 /// Starts the job's ranks once and waits until they end. After a loss, ranks that do not end by themselves are ended some seconds later.
 /// @throws Error if mpirun cannot be started
-JobEnd run_mpirun(const Launch& launch, const Launched& launched);
+JobEnd run_mpirun(const LaunchOptions& launch, const Launched& launched);
 
 /// Returns the exit status of `gemel launch` for an end of the job.
 /// @throws Error if no rank has said why it failed
-int exit_status(const JobEnd& end, const Launch& launch);
+int exit_status(const JobEnd& end, const LaunchOptions& launch);
 /// Describes an end: "mpirun ended with status 1 (Your job failed to map. ...); where no line above says why, Open MPI does to `mpirun ...`, and `gemel doctor`
 /// looks for what is wrong here".
-std::string text_of(const JobEnd& end, const Launch& launch);
+std::string text_of(const JobEnd& end, const LaunchOptions& launch);
 
 }  // namespace gemel::cli

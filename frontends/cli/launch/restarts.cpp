@@ -54,7 +54,7 @@ bool is_among(const std::string& host, const std::vector<HostAnswer>& asked) { r
 
 }  // namespace
 
-RestartedJob::RestartedJob(const Launch& launch)
+RestartedJob::RestartedJob(const LaunchOptions& launch)
     : next_(launch), command_(launch.command), folder_(launch.training->checkpoint_dir), token_(parallel::random_token()), left_(*launch.restarts) {
   remove_losses_in(folder_);
   if (launch.training->resume == "auto") {

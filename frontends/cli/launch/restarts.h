@@ -16,7 +16,7 @@ namespace gemel::cli {
 class RestartedJob {
  public:
   /// @param launch  with restarts
-  explicit RestartedJob(const Launch& launch);
+  explicit RestartedJob(const LaunchOptions& launch);
   ~RestartedJob();
   RestartedJob(const RestartedJob&) = delete;
   RestartedJob& operator=(const RestartedJob&) = delete;
@@ -36,7 +36,7 @@ class RestartedJob {
   std::string leave_out(const std::vector<HostAnswer>& silent);
   std::optional<Checkpoint> newest() const;
 
-  Launch next_;
+  LaunchOptions next_;
   const Arguments command_;  // as given
   const std::filesystem::path folder_;
   const std::string token_;  // of this launch

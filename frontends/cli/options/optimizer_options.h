@@ -18,8 +18,6 @@ struct OptimizerOptions {
 
   /// @param groups  none: one that moves nothing, and can be asked what it keeps for each parameter
   std::unique_ptr<optim::Optimizer> make(std::vector<optim::Group> groups = {}) const { return optim::make(name, std::move(groups), settings); }
-  /// The weights, their gradients, and what the optimizer keeps for each.
-  int parameter_copies() const { return 2 + static_cast<int>(make()->slots()); }
 };
 
 /// --optimizer, --lr, --weight-decay, --momentum. @param rate  of --lr where it is not given

@@ -22,14 +22,14 @@ namespace gemel::cli {
 namespace {
 
 datasets::Batch batch_of(const BenchCase& c) {
-  datasets::LoaderOptions options;
+  datasets::DataLoaderOptions options;
   options.batch_size = c.batch_size;
   options.shuffle = datasets::Shuffle::off;
   options.workers = 0;
   options.rank = c.copy;
   options.ranks = c.copies;
   options.micro_batches = c.accumulate;
-  datasets::Loader loader(c.with->train_data(), options);
+  datasets::DataLoader loader(c.with->train_data(), options);
   loader.start(0);
   return *loader.next();
 }
@@ -70,7 +70,7 @@ class Meter {
             .sync_bn = job_.options().sync_bn,
             .keeps_spans = !run_.options().profile.empty(),
             .memory_bytes = run_.memory_limit(),
-            .parameter_copies = c.optimizer.parameter_copies()};
+            .parameter_copies = c.optimizer.make()->parameter_copies()};
   }
 
   void train(const BenchCase& c, RankModel& model) {
@@ -167,7 +167,7 @@ void BenchCase::plan(const opencl::Device& device) {
   const auto made = make_model(recompute);
   const Specs batch = with->batch(largest_shard());
   const std::int64_t part = ceil_div(largest_shard(), accumulate);
-  held_bytes = state_bytes(*made) + (work == Work::train ? (optimizer.parameter_copies() - 1) * slab_bytes(*made) : 0);
+  held_bytes = state_bytes(*made) + (work == Work::train ? (optimizer.make()->parameter_copies() - 1) * slab_bytes(*made) : 0);
   for (const Spec& s : batch) held_bytes += s.bytes();
   planned = plan_step(*with->task(*made), with->batch(part), work, &device);
   if (recompute == models::RecomputedParts::blocks) {

@@ -64,7 +64,7 @@ std::vector<TraceEvent> unpacked(std::string_view text) {
   return out;
 }
 
-void write_trace(const std::string& file, Trace trace) {
+void write_trace(const std::string& file, ChromeTrace trace) {
   std::ranges::stable_sort(trace.events, {}, [](const TraceEvent& e) { return std::tuple(e.rank, e.track, e.begin_ns); });
   std::set<std::pair<int, Track>> tracks{{0, Track::compute_queue}};
   std::int64_t zero = trace.events.empty() ? 0 : trace.events.front().begin_ns;
@@ -88,8 +88,8 @@ void write_trace(const std::string& file, Trace trace) {
   });
 }
 
-Trace read_trace(const std::string& file) {
-  Trace out;
+ChromeTrace read_trace(const std::string& file) {
+  ChromeTrace out;
   try {
     const auto content = read_whole(file);
     const Json all = Json::parse(as_text(content));
@@ -108,11 +108,11 @@ Trace read_trace(const std::string& file) {
   return out;
 }
 
-Trace continued(const Trace& before, const std::string& folder, std::int64_t step, Trace now) {
+ChromeTrace continued(const ChromeTrace& before, const std::string& folder, std::int64_t step, ChromeTrace now) {
   const auto is_base = [&](const TracedCheckpoint& c) { return c.step <= step && c.folder == folder; };
   const auto last = std::ranges::find_if(before.checkpoints.rbegin(), before.checkpoints.rend(), is_base);
   if (last == before.checkpoints.rend()) return now;
-  Trace out;
+  ChromeTrace out;
   out.checkpoints.assign(before.checkpoints.begin(), last.base());
   std::int64_t end = last->at_ns;
   for (const TraceEvent& e : before.events) {

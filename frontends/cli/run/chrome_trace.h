@@ -29,17 +29,17 @@ struct TracedCheckpoint {
   std::int64_t at_ns = 0;  // of the events' clock
 };
 
-struct Trace {
+struct ChromeTrace {
   std::vector<TraceEvent> events;
   std::vector<TracedCheckpoint> checkpoints;  // in order
 };
 
 /// Times begin with the first event. @throws DataError where the file cannot be written
-void write_trace(const std::string& file, Trace trace);
+void write_trace(const std::string& file, ChromeTrace trace);
 /// What `write_trace` wrote, to the nanosecond; nothing where the file is not there or none of its.
-Trace read_trace(const std::string& file);
+ChromeTrace read_trace(const std::string& file);
 /// The trace of a run that goes on from a checkpoint: of what came before, the part up to the last checkpoint in that folder which is of the step or of
 /// an earlier one, and right behind it what was traced since. @param before  of the earlier parts of the run  @param now  since, on another clock
-Trace continued(const Trace& before, const std::string& folder, std::int64_t step, Trace now);
+ChromeTrace continued(const ChromeTrace& before, const std::string& folder, std::int64_t step, ChromeTrace now);
 
 }  // namespace gemel::cli

@@ -28,7 +28,7 @@ bool lies_in(const fs::path& path, const std::function<void(const fs::path&)>& w
 
 }  // namespace
 
-void write_or_rescue(const fs::path& file, std::span<const fs::path> others, const std::function<void(const fs::path&)>& write) {
+void write_with_fallback(const fs::path& file, std::span<const fs::path> others, const std::function<void(const fs::path&)>& write) {
   try {
     write(file);
   } catch (const DataError& e) {

@@ -79,7 +79,7 @@ class RunScope {
   std::shared_ptr<opencl::Device> device_;
   std::unique_ptr<Session> session_;
   std::optional<KernelTimes> times_;
-  Trace trace_;
+  ChromeTrace trace_;
   struct GoneOnWith {
     std::int64_t step;
     std::string folder;

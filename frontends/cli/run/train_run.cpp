@@ -159,7 +159,7 @@ void TrainRun::check_batch(std::int64_t samples, const char* which) const {
 
 void TrainRun::load_data() {
   work_ = options_.open();
-  datasets::LoaderOptions loader;
+  datasets::DataLoaderOptions loader;
   loader.batch_size = options_.batch_size;
   loader.shuffle = options_.shuffle;
   loader.augment = options_.augment;
@@ -170,11 +170,11 @@ void TrainRun::load_data() {
   loader.ranks = copies();
   loader.micro_batches = options_.accumulate;
   loader.by_length = options_.by_length;
-  loader_ = std::make_unique<datasets::Loader>(work_->train_data(), loader);
-  datasets::LoaderOptions in_order = datasets::in_file_order(options_.batch_size);
+  loader_ = std::make_unique<datasets::DataLoader>(work_->train_data(), loader);
+  datasets::DataLoaderOptions in_order = datasets::in_file_order(options_.batch_size);
   in_order.rank = copy();
   in_order.ranks = copies();
-  if (const datasets::Dataset* data = work_->validation_data()) validation_ = std::make_unique<datasets::Loader>(*data, in_order);
+  if (const datasets::Dataset* data = work_->validation_data()) validation_ = std::make_unique<datasets::DataLoader>(*data, in_order);
 }
 
 ModelUse TrainRun::model_use() const {
@@ -190,7 +190,7 @@ ModelUse TrainRun::model_use() const {
           .check_finite = options_.detect_anomaly,
           .keeps_spans = !options_.common.profile.empty(),
           .memory_bytes = scope_.memory_limit(),
-          .parameter_copies = options_.optimizer.parameter_copies()};
+          .parameter_copies = options_.optimizer.make()->parameter_copies()};
 }
 
 void TrainRun::build_model() {
@@ -223,7 +223,7 @@ void TrainRun::save_weights() {
                             options_.save));
   std::error_code none;
   const fs::path others[] = {options_.checkpoint_dir, options_.common.log_dir, fs::current_path(none), fs::temp_directory_path(none)};
-  write_or_rescue(options_.save, others, [&](const fs::path& path) { write_safetensors(path, tensors); });
+  write_with_fallback(options_.save, others, [&](const fs::path& path) { write_safetensors(path, tensors); });
 }
 
 void TrainRun::make_trainer() {

@@ -40,7 +40,7 @@ class TrainRun : private train::Reporter {
   void load_data();
   void normalise_over_batch_where_shares_vary();
   std::optional<distributed::Balancing> balancing();
-  void tell_shares(const parallel::Balance& balance) const;
+  void tell_shares(const parallel::LoadBalancer& balance) const;
   void build_model();
   ModelUse model_use() const;
   const Strategy& strategy() const { return *options_.parallel.strategy; }
@@ -74,7 +74,7 @@ class TrainRun : private train::Reporter {
   TrainOptions options_;
   RunScope scope_;
   std::unique_ptr<domains::Workload> work_;
-  std::unique_ptr<datasets::Loader> loader_, validation_;
+  std::unique_ptr<datasets::DataLoader> loader_, validation_;
   std::unique_ptr<nn::Module> model_;
   std::unique_ptr<train::Task> task_;
   std::unique_ptr<RankModel> shared_;

@@ -34,14 +34,14 @@ std::optional<distributed::Balancing> TrainRun::balancing() {
                     job_.size(), micro_batch));
   return distributed::Balancing{.batch = batch,
                                 .limits = {.least = options_.parallel.sync_bn ? one_in_each : 0, .of_trial = one_in_each},
-                                .changed = [this](const parallel::Balance& balance) {
+                                .changed = [this](const parallel::LoadBalancer& balance) {
                                   loader_->share(balance.shares());
                                   tell_shares(balance);
                                 }};
 }
 
 /// "balance: 43, 21 of 64 samples (120.1, 59.8 samples/s)"
-void TrainRun::tell_shares(const parallel::Balance& balance) const {
+void TrainRun::tell_shares(const parallel::LoadBalancer& balance) const {
   const std::vector<std::int64_t>& shares = balance.shares();
   std::vector<std::string> rates;
   double longest = 0;

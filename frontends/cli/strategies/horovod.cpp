@@ -14,7 +14,7 @@ namespace {
 
 /// A base, so that they end after the gradients that they carry.
 struct Cycles {
-  std::unique_ptr<parallel::horovod::Horovod> horovod;
+  std::unique_ptr<parallel::horovod::NamedCollectives> horovod;
 };
 
 class HorovodModel : private Cycles, public DataParallelModel {
@@ -35,7 +35,7 @@ class HorovodModel : private Cycles, public DataParallelModel {
  protected:
   void join() override {
     if (use_.purpose == Purpose::train) {
-      horovod = std::make_unique<parallel::horovod::Horovod>(*job_.communication(), cycles_, tell);
+      horovod = std::make_unique<parallel::horovod::NamedCollectives>(*job_.communication(), cycles_, tell);
       options_.horovod = horovod.get();
     }
     DataParallelModel::join();

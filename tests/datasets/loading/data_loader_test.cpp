@@ -53,13 +53,13 @@ std::span<const float> pixels_of(const Batch& batch) {
   const auto& bytes = *batch["images"].bytes;
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
-std::vector<Batch> epoch_of(Loader& loader, std::int64_t epoch, std::int64_t first = 0) {
+std::vector<Batch> epoch_of(DataLoader& loader, std::int64_t epoch, std::int64_t first = 0) {
   loader.start(epoch, first);
   std::vector<Batch> batches;
   while (auto batch = loader.next()) batches.push_back(std::move(*batch));
   return batches;
 }
-std::vector<std::int64_t> order_of(Loader& loader, std::int64_t epoch) {
+std::vector<std::int64_t> order_of(DataLoader& loader, std::int64_t epoch) {
   std::vector<std::int64_t> order;
   for (const Batch& batch : epoch_of(loader, epoch)) std::ranges::copy(labels_of(batch), std::back_inserter(order));
   return order;
@@ -72,9 +72,9 @@ void expect_equal(const Batch& a, const Batch& b) {
   EXPECT_EQ(*a["labels"].bytes, *b["labels"].bytes);
 }
 
-TEST(Loader, without_shuffling_samples_come_in_order_and_the_last_batch_is_smaller) {
+TEST(DataLoader, without_shuffling_samples_come_in_order_and_the_last_batch_is_smaller) {
   const Counting data(10);
-  Loader loader(data, {.batch_size = 4, .shuffle = Shuffle::off});
+  DataLoader loader(data, {.batch_size = 4, .shuffle = Shuffle::off});
   EXPECT_EQ(loader.batches(), 3);
   const std::vector<Batch> batches = epoch_of(loader, 0);
   ASSERT_EQ(batches.size(), 3u);
@@ -88,7 +88,7 @@ TEST(Loader, without_shuffling_samples_come_in_order_and_the_last_batch_is_small
     for (std::int64_t j = 0; j < 4; ++j) ASSERT_EQ(pixels[static_cast<std::size_t>(j * 60 + k % 30 * 2 + k / 30)], Counting::value(4 + j, k));
 }
 
-TEST(Loader, a_permutation_holds_every_sample_once_and_depends_on_its_seed) {
+TEST(DataLoader, a_permutation_holds_every_sample_once_and_depends_on_its_seed) {
   const std::vector<std::uint32_t> a = permutation(1000, 7), b = permutation(1000, 8);
   EXPECT_EQ(a, permutation(1000, 7));
   EXPECT_NE(a, b);
@@ -97,7 +97,7 @@ TEST(Loader, a_permutation_holds_every_sample_once_and_depends_on_its_seed) {
   EXPECT_TRUE(permutation(0, 1).empty());
 }
 
-TEST(Loader, permutations_place_every_sample_everywhere_equally_often) {
+TEST(DataLoader, permutations_place_every_sample_everywhere_equally_often) {
   constexpr std::size_t kSize = 6;
   constexpr int kDraws = 6000;
   int counts[kSize][kSize]{};
@@ -110,21 +110,21 @@ TEST(Loader, permutations_place_every_sample_everywhere_equally_often) {
     for (const int count : row) EXPECT_NEAR(count, kDraws / static_cast<int>(kSize), 145);
 }
 
-TEST(Loader, shuffling_differs_by_epoch_and_is_the_permutation_of_seed_plus_epoch) {
+TEST(DataLoader, shuffling_differs_by_epoch_and_is_the_permutation_of_seed_plus_epoch) {
   const Counting data(50);
-  Loader loader(data, {.batch_size = 7, .seed = 3});
+  DataLoader loader(data, {.batch_size = 7, .seed = 3});
   const std::vector<std::uint32_t> expected = permutation(50, 3 + 4);
   EXPECT_EQ(order_of(loader, 4), std::vector<std::int64_t>(expected.begin(), expected.end()));
   EXPECT_NE(order_of(loader, 4), order_of(loader, 5));
 }
 
-TEST(Loader, any_number_of_threads_delivers_the_same_batches) {
+TEST(DataLoader, any_number_of_threads_delivers_the_same_batches) {
   const Counting data(101);
-  Loader serial(data, {.batch_size = 8, .augment = Augment::standard, .workers = 0});
+  DataLoader serial(data, {.batch_size = 8, .augment = Augment::standard, .workers = 0});
   const std::vector<Batch> expected = epoch_of(serial, 2);
   for (const int workers : {1, 2, 5}) {
     for (const int prefetch : {1, 3, 40}) {
-      Loader loader(data, {.batch_size = 8, .augment = Augment::standard, .workers = workers, .prefetch = prefetch});
+      DataLoader loader(data, {.batch_size = 8, .augment = Augment::standard, .workers = workers, .prefetch = prefetch});
       const std::vector<Batch> batches = epoch_of(loader, 2);
       ASSERT_EQ(batches.size(), expected.size());
       for (std::size_t i = 0; i < batches.size(); ++i) expect_equal(batches[i], expected[i]);
@@ -132,33 +132,33 @@ TEST(Loader, any_number_of_threads_delivers_the_same_batches) {
   }
 }
 
-TEST(Loader, an_epoch_begun_in_its_middle_is_the_rest_of_the_whole_one) {
+TEST(DataLoader, an_epoch_begun_in_its_middle_is_the_rest_of_the_whole_one) {
   const Counting data(45);
-  const LoaderOptions options{.batch_size = 4, .augment = Augment::standard, .workers = 2};
-  Loader whole(data, options), rest(data, options);
+  const DataLoaderOptions options{.batch_size = 4, .augment = Augment::standard, .workers = 2};
+  DataLoader whole(data, options), rest(data, options);
   const std::vector<Batch> expected = epoch_of(whole, 3), batches = epoch_of(rest, 3, 5);
   ASSERT_EQ(batches.size(), expected.size() - 5);
   for (std::size_t i = 0; i < batches.size(); ++i) expect_equal(batches[i], expected[i + 5]);
   EXPECT_TRUE(epoch_of(rest, 3, 12).empty());
 }
 
-TEST(Loader, start_drops_what_was_being_made) {
+TEST(DataLoader, start_drops_what_was_being_made) {
   const Counting data(40);
-  Loader loader(data, {.batch_size = 4, .shuffle = Shuffle::off, .workers = 3});
+  DataLoader loader(data, {.batch_size = 4, .shuffle = Shuffle::off, .workers = 3});
   loader.start(0);
   EXPECT_EQ(loader.next()->index, 0);
   loader.start(0, 7);
   EXPECT_EQ(loader.next()->index, 7);
 }
 
-TEST(Loader, ranks_share_each_batch_of_one_order) {
+TEST(DataLoader, ranks_share_each_batch_of_one_order) {
   const Counting data(23);
   for (const int ranks : {1, 2, 3, 5})
     for (const std::int64_t micro_batches : {1, 3}) {
       std::vector<std::vector<std::int64_t>> met(3);  // [batch] labels, of all ranks and micro-batches in their order
       std::vector<std::vector<Batch>> shards;
       for (int rank = 0; rank < ranks; ++rank) {
-        Loader loader(data, {.batch_size = 10, .seed = 5, .rank = rank, .ranks = ranks, .micro_batches = micro_batches});
+        DataLoader loader(data, {.batch_size = 10, .seed = 5, .rank = rank, .ranks = ranks, .micro_batches = micro_batches});
         EXPECT_EQ(loader.samples(), 23);
         EXPECT_EQ(loader.batches(), 3);
         shards.push_back(epoch_of(loader, 1));
@@ -184,25 +184,26 @@ TEST(Loader, ranks_share_each_batch_of_one_order) {
     }
 }
 
-TEST(Loader, a_shard_of_a_small_batch_is_empty) {
+TEST(DataLoader, a_shard_of_a_small_batch_is_empty) {
   const Counting data(2);
   for (int rank = 0; rank < 3; ++rank) {
-    Loader loader(data, {.shuffle = Shuffle::off, .rank = rank, .ranks = 3});
+    DataLoader loader(data, {.shuffle = Shuffle::off, .rank = rank, .ranks = 3});
     const Batch batch = epoch_of(loader, 0).at(0);
     EXPECT_EQ(batch.samples, rank < 2 ? 1 : 0);
     EXPECT_EQ(batch["images"].spec, f32({batch.samples, 6, 5, 2}));
   }
 }
 
-TEST(Loader, shares_that_change_leave_each_batch_whole_on_ranks_with_any_number_of_workers) {
+TEST(DataLoader, shares_that_change_leave_each_batch_whole_on_ranks_with_any_number_of_workers) {
   const Counting data(100);
   constexpr int kRanks = 3;
-  std::vector<std::unique_ptr<Loader>> ranks;
+  std::vector<std::unique_ptr<DataLoader>> ranks;
   for (int r = 0; r < kRanks; ++r) {
-    ranks.push_back(std::make_unique<Loader>(data, LoaderOptions{.batch_size = 12, .seed = 3, .rank = r, .ranks = kRanks, .workers = r, .prefetch = 2}));
+    ranks.push_back(
+        std::make_unique<DataLoader>(data, DataLoaderOptions{.batch_size = 12, .seed = 3, .rank = r, .ranks = kRanks, .workers = r, .prefetch = 2}));
     ranks.back()->start(0);
   }
-  Loader alone(data, {.batch_size = 12, .seed = 3});
+  DataLoader alone(data, {.batch_size = 12, .seed = 3});
   alone.start(0);
   std::vector<Shares> counts;
   for (std::int64_t i = 0; const auto whole = alone.next(); ++i) {
@@ -239,11 +240,11 @@ TEST(Shard, the_first_parts_have_one_sample_more) {
   EXPECT_EQ(shard_of(2, 3, 1, 2), (Runs{{1, 0}, {2, 0}})) << "no more micro-batches than samples";
 }
 
-TEST(Loader, the_augmentation_of_a_sample_is_the_same_on_any_rank) {
+TEST(DataLoader, the_augmentation_of_a_sample_is_the_same_on_any_rank) {
   const Counting data(24);
   std::vector<std::vector<float>> alone(24), shared(24);
   const auto collect = [&](int rank, int ranks, std::vector<std::vector<float>>& into) {
-    Loader loader(data, {.batch_size = 5, .augment = Augment::standard, .seed = 9, .rank = rank, .ranks = ranks});
+    DataLoader loader(data, {.batch_size = 5, .augment = Augment::standard, .seed = 9, .rank = rank, .ranks = ranks});
     for (const Batch& batch : epoch_of(loader, 6)) {
       const std::vector<std::int64_t> labels = labels_of(batch);
       for (std::size_t j = 0; j < labels.size(); ++j) {
@@ -257,7 +258,7 @@ TEST(Loader, the_augmentation_of_a_sample_is_the_same_on_any_rank) {
   EXPECT_EQ(alone, shared);
 }
 
-TEST(Loader, a_placed_picture_is_the_padded_one_cropped_then_mirrored) {
+TEST(DataLoader, a_placed_picture_is_the_padded_one_cropped_then_mirrored) {
   for (const Shape& shape : {Shape{3, 7, 6}, Shape{1, 2, 3}, Shape{2, 1, 1}}) {
     const Counting data(2, shape);
     const std::int64_t channels = shape[0], height = shape[1], width = shape[2];
@@ -280,7 +281,7 @@ TEST(Loader, a_placed_picture_is_the_padded_one_cropped_then_mirrored) {
   }
 }
 
-TEST(Loader, augmentation_draws_all_offsets_and_both_sides_equally_often) {
+TEST(DataLoader, augmentation_draws_all_offsets_and_both_sides_equally_often) {
   std::vector<int> top(9), left(9);
   int flipped = 0;
   for (std::int64_t i = 0; i < 9000; ++i) {
@@ -299,10 +300,10 @@ TEST(Loader, augmentation_draws_all_offsets_and_both_sides_equally_often) {
   EXPECT_TRUE(std::tie(a.top, a.left, a.flip) != std::tie(b.top, b.left, b.flip) || std::tie(a.top, a.left, a.flip) != std::tie(c.top, c.left, c.flip));
 }
 
-TEST(Loader, an_exception_in_a_worker_reaches_the_consumer_in_its_turn) {
+TEST(DataLoader, an_exception_in_a_worker_reaches_the_consumer_in_its_turn) {
   const Counting data(40, {2, 6, 5}, 22);
   for (const int workers : {0, 1, 3}) {
-    Loader loader(data, {.batch_size = 4, .shuffle = Shuffle::off, .workers = workers});
+    DataLoader loader(data, {.batch_size = 4, .shuffle = Shuffle::off, .workers = workers});
     loader.start(0);
     for (int i = 0; i < 5; ++i) EXPECT_EQ(loader.next()->index, i);
     EXPECT_EQ(message_of<DataError>([&] { loader.next(); }), "counting: picture 22 is broken");
@@ -312,23 +313,23 @@ TEST(Loader, an_exception_in_a_worker_reaches_the_consumer_in_its_turn) {
   }
 }
 
-TEST(Loader, buffers_outlive_the_loader) {
+TEST(DataLoader, buffers_outlive_the_loader) {
   const Counting data(4);
   Batch batch;
   {
-    Loader loader(data, {.batch_size = 4, .shuffle = Shuffle::off});
+    DataLoader loader(data, {.batch_size = 4, .shuffle = Shuffle::off});
     loader.start(0);
     batch = *loader.next();
   }
   EXPECT_EQ(pixels_of(batch)[0], Counting::value(0, 0));
 }
 
-TEST(Loader, options_out_of_range_are_named) {
+TEST(DataLoader, options_out_of_range_are_named) {
   const Counting data(4), none(0);
-  EXPECT_EQ(message_of<UsageError>([&] { Loader(data, {.rank = 2, .ranks = 2}); }), "loader: rank is 2; accepted: 0..1");
-  EXPECT_EQ(message_of<UsageError>([&] { Loader(data, {.batch_size = 0}); }), "loader: batch size is 0; accepted: 1..2147483648");
-  EXPECT_EQ(message_of<UsageError>([&] { Loader(none, {}); }), "loader: number of samples is 0; accepted: 1..4294967295");
-  Loader loader(data, {.batch_size = 2});
+  EXPECT_EQ(message_of<UsageError>([&] { DataLoader(data, {.rank = 2, .ranks = 2}); }), "loader: rank is 2; accepted: 0..1");
+  EXPECT_EQ(message_of<UsageError>([&] { DataLoader(data, {.batch_size = 0}); }), "loader: batch size is 0; accepted: 1..2147483648");
+  EXPECT_EQ(message_of<UsageError>([&] { DataLoader(none, {}); }), "loader: number of samples is 0; accepted: 1..4294967295");
+  DataLoader loader(data, {.batch_size = 2});
   EXPECT_EQ(message_of<UsageError>([&] { loader.start(0, 3); }), "loader: first batch is 3; accepted: 0..2");
   EXPECT_THROW(loader.next(), UsageError);
 }

@@ -86,7 +86,7 @@ TEST(OpenDataset, a_limit_keeps_the_first_samples_of_each_split) {
 }
 
 TEST(OpenDataset, wrong_options_are_usage_errors_that_say_what_is_accepted) {
-  const auto message = [](const DatasetOptions& options) { return message_of<UsageError>([&] { open_dataset(options); }); };
+  const auto message = [](const PictureDatasetOptions& options) { return message_of<UsageError>([&] { open_dataset(options); }); };
   EXPECT_EQ(message({.name = "cifar"}), "dataset: 'cifar' is unknown; accepted: synthetic, cifar10, npy");
   EXPECT_EQ(message({.name = "npy"}), "npy: no data path was given; accepted: the path of its files");
   EXPECT_EQ(message({.input = {32, 32}}), "synthetic: input [32, 32] is no picture; accepted: [C, H, W], each 1..65536");

@@ -171,11 +171,11 @@ TEST(RatingsData, that_leave_fewer_others_has_each_of_them_again) {
 }
 
 /// [sample] its row, of the ranks' and threads' batches of an epoch.
-std::map<std::int64_t, std::tuple<std::int64_t, std::int64_t, float>> epoch_of(const Dataset& data, LoaderOptions options, std::int64_t epoch,
+std::map<std::int64_t, std::tuple<std::int64_t, std::int64_t, float>> epoch_of(const Dataset& data, DataLoaderOptions options, std::int64_t epoch,
                                                                                std::int64_t first = 0) {
   std::map<std::int64_t, std::tuple<std::int64_t, std::int64_t, float>> out;
   for (options.rank = 0; options.rank < options.ranks; ++options.rank) {
-    Loader loader(data, options);
+    DataLoader loader(data, options);
     loader.start(epoch, first);
     while (const auto batch = loader.next()) {
       const Rows row = rows(batch->tensors);
@@ -190,10 +190,10 @@ std::map<std::int64_t, std::tuple<std::int64_t, std::int64_t, float>> epoch_of(c
 
 TEST(RatingsData, is_drawn_alike_by_any_rank_and_thread_and_anew_in_each_epoch) {
   const RatingSplits splits = split_ratings(many(), {.seed = 4});
-  const LoaderOptions one{.batch_size = 13, .augment = Augment::standard, .seed = 4, .workers = 0};
+  const DataLoaderOptions one{.batch_size = 13, .augment = Augment::standard, .seed = 4, .workers = 0};
   const auto expected = epoch_of(*splits.train, one, 2);
   EXPECT_EQ(std::ssize(expected), splits.train->size());
-  LoaderOptions shared = one;
+  DataLoaderOptions shared = one;
   shared.ranks = 3;
   shared.micro_batches = 2;
   shared.workers = 2;

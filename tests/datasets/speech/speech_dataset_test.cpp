@@ -135,10 +135,10 @@ TEST(SpeechData, has_rows_of_few_lengths_where_that_is_wanted) {
 
 TEST(SpeechData, is_delivered_alike_by_any_rank_and_thread) {
   const SpeechSplits splits = synthetic_speech({.bands = 8, .frames = 60, .samples = 37, .lengths = RowLengths::of_batch});
-  const auto epoch = [&](LoaderOptions options) {
+  const auto epoch = [&](DataLoaderOptions options) {
     std::map<std::int64_t, std::pair<List, Ids>> out;  // by place
     for (options.rank = 0; options.rank < options.ranks; ++options.rank) {
-      Loader loader(*splits.train, options);
+      DataLoader loader(*splits.train, options);
       loader.start(1);
       while (const auto batch = loader.next()) {
         const List features = elements<float>((*batch)["features"]);
@@ -153,8 +153,8 @@ TEST(SpeechData, is_delivered_alike_by_any_rank_and_thread) {
     }
     return out;
   };
-  const LoaderOptions one{.batch_size = 9, .by_length = true, .workers = 0};
-  LoaderOptions shared = one;
+  const DataLoaderOptions one{.batch_size = 9, .by_length = true, .workers = 0};
+  DataLoaderOptions shared = one;
   shared.ranks = 2;
   shared.workers = 2;
   EXPECT_EQ(epoch(one).size(), 37u);

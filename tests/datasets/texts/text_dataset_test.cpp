@@ -133,7 +133,7 @@ Texts many(std::int64_t samples, RowLengths lengths) {
 TEST(Texts, batches_of_like_length_hold_every_sample_once_in_an_order_of_the_seed) {
   const Texts texts = many(1003, RowLengths::of_batch);
   const auto epoch = [&](std::uint64_t seed, std::int64_t number, bool by_length, std::int64_t first = 0) {
-    Loader loader(texts, {.batch_size = 10, .by_length = by_length, .seed = seed});
+    DataLoader loader(texts, {.batch_size = 10, .by_length = by_length, .seed = seed});
     loader.start(number, first);
     std::vector<Ids> labels;
     std::int64_t tokens = 0;

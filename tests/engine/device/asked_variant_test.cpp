@@ -4,9 +4,9 @@
 #include "engine/base/error.h"
 #include "engine/device/dispatch.h"
 #include "engine/ops/catalog.h"
-#include "engine/ops/convolution/convolution_ops.h"
+#include "engine/ops/convolution/convolution_common.h"
 #include "engine/ops/epilogue.h"
-#include "engine/ops/matmul/matmul_ops.h"
+#include "engine/ops/matmul/matmul.h"
 #include "opencl/program/tuning_table.h"
 #include "tests/support/message_of.h"
 

@@ -14,8 +14,8 @@ namespace {
 using testing::TemporaryFolder, testing::write_text;
 
 /// A kernel of 80 ns every 100 ns, on two ranks; a checkpoint after every second step of three kernels.
-Trace steps(std::int64_t from, std::int64_t to, std::int64_t clock) {
-  Trace out;
+ChromeTrace steps(std::int64_t from, std::int64_t to, std::int64_t clock) {
+  ChromeTrace out;
   for (std::int64_t step = from; step <= to; ++step) {
     for (int kernel = 0; kernel < 3; ++kernel) {
       for (int rank = 0; rank < 2; ++rank)
@@ -27,7 +27,7 @@ Trace steps(std::int64_t from, std::int64_t to, std::int64_t clock) {
   return out;
 }
 
-std::vector<std::string> names(const Trace& trace) {
+std::vector<std::string> names(const ChromeTrace& trace) {
   std::vector<std::string> out;
   for (const TraceEvent& e : trace.events)
     if (e.rank == 0) out.push_back(e.name);
@@ -37,7 +37,7 @@ std::vector<std::string> names(const Trace& trace) {
 class RunTrace : public ::testing::Test {
  protected:
   std::string file() const { return (folder_ / "trace.json").string(); }
-  Trace through_file(const Trace& trace) const {
+  ChromeTrace through_file(const ChromeTrace& trace) const {
     write_trace(file(), trace);
     return read_trace(file());
   }
@@ -47,7 +47,7 @@ class RunTrace : public ::testing::Test {
 };
 
 TEST_F(RunTrace, is_read_as_it_was_written) {
-  const Trace written = steps(1, 4, 5'000'000'000'123), read = through_file(written);
+  const ChromeTrace written = steps(1, 4, 5'000'000'000'123), read = through_file(written);
   ASSERT_EQ(read.events.size(), written.events.size());
   EXPECT_EQ(names(read), names(written));
   EXPECT_EQ(read.events[1].begin_ns, 100) << "times begin with the first event";
@@ -63,9 +63,9 @@ TEST_F(RunTrace, is_read_as_it_was_written) {
 }
 
 TEST_F(RunTrace, of_a_run_that_failed_between_checkpoints_has_each_step_once) {
-  const Trace first = through_file(steps(1, 5, 900)), both = through_file(continued(first, "/c", 4, steps(5, 8, 77)));
+  const ChromeTrace first = through_file(steps(1, 5, 900)), both = through_file(continued(first, "/c", 4, steps(5, 8, 77)));
   EXPECT_EQ(names(both), names(steps(1, 8, 0)));
-  const Trace all = through_file(continued(both, "/c", 8, steps(9, 9, 1'000'000)));
+  const ChromeTrace all = through_file(continued(both, "/c", 8, steps(9, 9, 1'000'000)));
   EXPECT_EQ(names(all), names(steps(1, 9, 0)));
   std::int64_t end = 0;
   for (const TraceEvent& e : all.events) {
@@ -76,14 +76,14 @@ TEST_F(RunTrace, of_a_run_that_failed_between_checkpoints_has_each_step_once) {
 }
 
 TEST_F(RunTrace, of_a_part_that_was_killed_and_left_none_lacks_that_part_alone) {
-  const Trace first = through_file(steps(1, 3, 0)), on = continued(first, "/c", 6, steps(7, 8, 0));
+  const ChromeTrace first = through_file(steps(1, 3, 0)), on = continued(first, "/c", 6, steps(7, 8, 0));
   auto expected = names(steps(1, 2, 0));  // step 3 was done again by the part that is lost
   for (const std::string& name : names(steps(7, 8, 0))) expected.push_back(name);
   EXPECT_EQ(names(on), expected);
 }
 
 TEST_F(RunTrace, of_another_run_is_not_gone_on_with) {
-  const Trace other = steps(1, 4, 0), now = steps(3, 4, 0);
+  const ChromeTrace other = steps(1, 4, 0), now = steps(3, 4, 0);
   EXPECT_EQ(names(continued(other, "/elsewhere", 2, now)), names(now)) << "its checkpoints lie in another folder";
   EXPECT_EQ(names(continued(other, "/c", 1, now)), names(now)) << "it has none so early";
   EXPECT_EQ(names(continued({}, "/c", 2, now)), names(now));
@@ -99,7 +99,7 @@ TEST_F(RunTrace, that_is_none_is_nothing_to_go_on_with) {
         std::string(R"({"traceEvents":[{"ph":"X"}],"otherData":{"checkpoints":[]}})"), std::string(R"({"traceEvents":7,"otherData":{"checkpoints":7}})"),
         std::string(R"({"traceEvents":[{"ph":"X","name":"a","ts":"0","dur":1,"pid":0,"tid":0,"args":{}}]})")}) {
     write_text(file(), text);
-    const Trace read = read_trace(file());
+    const ChromeTrace read = read_trace(file());
     EXPECT_TRUE(read.events.empty() && read.checkpoints.empty()) << text.substr(0, 100);
   }
 }

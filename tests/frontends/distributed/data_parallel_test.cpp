@@ -131,19 +131,20 @@ ReplicasCourse trained(const ReplicasJob& job, CommunicationThread* communicatio
   Session session(own_device(), 3);
   const int rank = communication ? communication->rank() : 0, ranks = communication ? communication->size() : 1;
   const datasets::Splits data = datasets::open_dataset({.input = job.input(), .limit = job.samples});
-  datasets::Loader loader(*data.train, {.batch_size = job.batch_size, .seed = 7, .rank = rank, .ranks = ranks, .micro_batches = job.accumulate, .workers = 0});
-  datasets::LoaderOptions in_order = datasets::in_file_order(job.batch_size);
+  datasets::DataLoader loader(*data.train,
+                              {.batch_size = job.batch_size, .seed = 7, .rank = rank, .ranks = ranks, .micro_batches = job.accumulate, .workers = 0});
+  datasets::DataLoaderOptions in_order = datasets::in_file_order(job.batch_size);
   in_order.rank = rank;
   in_order.ranks = ranks;
-  datasets::Loader validation(*data.validation, in_order);
+  datasets::DataLoader validation(*data.validation, in_order);
   const auto model = made(job, session, rank);
   train::ClassificationTask task(*model, 10);
   const Shape picture = job.input();
   const Specs inputs{f32({job.batch_size, picture[1], picture[2], picture[0]}), i64({job.batch_size})};
-  std::unique_ptr<parallel::horovod::Horovod> horovod;
+  std::unique_ptr<parallel::horovod::NamedCollectives> horovod;
   std::optional<DataParallel> shared;
   if (communication) {
-    if (job.horovod) horovod = std::make_unique<parallel::horovod::Horovod>(*communication, *job.horovod);
+    if (job.horovod) horovod = std::make_unique<parallel::horovod::NamedCollectives>(*communication, *job.horovod);
     shared.emplace(session, *communication,
                    DataParallelOptions{.reducer = job.reducer, .replicas = job.replicas, .norm = NormOver::batch, .horovod = horovod.get()});
     shared->pack(task, inputs);

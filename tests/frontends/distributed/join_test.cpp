@@ -283,7 +283,7 @@ TEST(DistributedJoin, is_refused_where_it_has_nothing_to_join) {
     EXPECT_EQ(message_of<UsageError>([&] { ranks.join(); }), "join: no model is attached; accepted: behind attach()");
     Side alone(&c);
     EXPECT_EQ(alone.ranks->join(), 0);
-    parallel::horovod::Horovod cycles(c, {.cycle_ms = 0.2});
+    parallel::horovod::NamedCollectives cycles(c, {.cycle_ms = 0.2});
     DataParallel in_cycles(session, c, {.horovod = &cycles});
     EXPECT_EQ(message_of<UsageError>([&] { in_cycles.join(); }), "join: Horovod carries the gradients; accepted: its own join()");
   });

@@ -90,11 +90,11 @@ PipelineCourse trained(const PipelineJob& job, CommunicationThread* communicatio
   const int ranks = communication ? communication->size() : 1, copies = communication ? ranks / job.stages : 1;
   const int copy = communication ? communication->rank() / job.stages : 0;
   const datasets::Splits data = datasets::open_dataset({.input = {3, 4, 4}, .limit = job.samples});
-  datasets::Loader loader(*data.train, {.batch_size = job.batch_size, .seed = 7, .rank = copy, .ranks = copies, .workers = 0});
-  datasets::LoaderOptions in_order = datasets::in_file_order(job.batch_size);
+  datasets::DataLoader loader(*data.train, {.batch_size = job.batch_size, .seed = 7, .rank = copy, .ranks = copies, .workers = 0});
+  datasets::DataLoaderOptions in_order = datasets::in_file_order(job.batch_size);
   in_order.rank = copy;
   in_order.ranks = copies;
-  datasets::Loader validation(*data.validation, in_order);
+  datasets::DataLoader validation(*data.validation, in_order);
   PipelineNet net;
   net.uses_twice = job.uses_twice;
   if (job.ties) net.add_tied();

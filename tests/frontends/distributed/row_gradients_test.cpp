@@ -77,16 +77,17 @@ RowsCourse trained(const RowsJob& job, CommunicationThread* communication) {
   Session session(opencl::Device::open({}), 3);
   const int rank = communication ? communication->rank() : 0, ranks = communication ? communication->size() : 1;
   const datasets::TextSplits data = datasets::synthetic_texts({.vocabulary = kVocabulary, .length = kLength, .samples = job.samples});
-  datasets::Loader loader(*data.train, {.batch_size = job.batch_size, .seed = 7, .rank = rank, .ranks = ranks, .micro_batches = job.accumulate, .workers = 0});
+  datasets::DataLoader loader(*data.train,
+                              {.batch_size = job.batch_size, .seed = 7, .rank = rank, .ranks = ranks, .micro_batches = job.accumulate, .workers = 0});
   Words model(job.form);
   if (job.second_half_uses_table) model.uses_whole_table = ranks == 1 ? Part::second_half : rank == 1 ? Part::all : Part::none;
   model.materialise(session);
   train::ClassificationTask task(model, 2, {.tensors = {"ids", "types"}});
   const Specs inputs{i64({job.batch_size, kLength}), i64({job.batch_size, kLength}), i64({job.batch_size})};
-  std::unique_ptr<parallel::horovod::Horovod> horovod;
+  std::unique_ptr<parallel::horovod::NamedCollectives> horovod;
   std::optional<DataParallel> shared;
   if (communication) {
-    if (job.horovod) horovod = std::make_unique<parallel::horovod::Horovod>(*communication, *job.horovod);
+    if (job.horovod) horovod = std::make_unique<parallel::horovod::NamedCollectives>(*communication, *job.horovod);
     shared.emplace(session, *communication, DataParallelOptions{.reducer = job.reducer, .replicas = job.replicas, .horovod = horovod.get()});
     shared->pack(task, inputs);
   } else {
@@ -249,7 +250,7 @@ TEST(RowsOfRanksOnce, factors_of_gradients_and_tables_that_move_rows_alone_exclu
     Session session(opencl::Device::open({}), 3);
     Words model(GradientForm::rows);
     model.materialise(session);
-    parallel::horovod::Horovod horovod(c, {});
+    parallel::horovod::NamedCollectives horovod(c, {});
     DataParallel shared(session, c, {.horovod = &horovod, .prescale = 0.5});
     shared.pack(model);
     const auto optimizer = optim::make("sgd", optim::all_in_one(model.parameters()));

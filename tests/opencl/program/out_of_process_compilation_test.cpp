@@ -171,10 +171,10 @@ cl_platform_id platform_of(opencl::Device& of) {
   return platform;
 }
 
-TEST(CompileApart, kernels_pass_with_one_warning_where_the_process_that_compiles_ends_before) {
+TEST(OutOfProcessCompiler, kernels_pass_with_one_warning_where_the_process_that_compiles_ends_before) {
   opencl::DeviceProfile profile = test_device().profile();
   profile.name = "none";
-  opencl::CompileApart apart(platform_of(test_device()), profile);
+  opencl::OutOfProcessCompiler apart(platform_of(test_device()), profile);
   ::testing::internal::CaptureStderr();
   for (const char* source : {"kernel void f() {}", "kernel void g() {}"}) apart.compile({{"title", source, "", false}});
   const std::string told = ::testing::internal::GetCapturedStderr();
@@ -198,14 +198,14 @@ bool has_llvm_in_a_library() {
 }
 
 /// It is the program's function only where the linker has exported it, and the driver's LLVM is in a file of its own.
-TEST(CompileApart, passes_that_pocl_asks_llvm_for_are_read_by_the_program_first) {
+TEST(OutOfProcessCompiler, passes_that_pocl_asks_llvm_for_are_read_by_the_program_first) {
   cl_platform_id platform = platform_of(test_device());
   if (!test_device().profile().is_pocl() || !has_llvm_in_a_library()) GTEST_SKIP() << "no PoCL whose LLVM is a library of its own";
   EXPECT_TRUE(opencl::asks_no_fixpoint_of(platform));
-  EXPECT_FALSE(opencl::CompileApart::is_needed(platform, test_device().profile()));
+  EXPECT_FALSE(opencl::OutOfProcessCompiler::is_needed(platform, test_device().profile()));
 }
 
-TEST(CompileApart, drivers_that_check_for_a_fixed_point_are_known) {
+TEST(OutOfProcessCompiler, drivers_that_check_for_a_fixed_point_are_known) {
   EXPECT_TRUE(opencl::checks_fixpoint("OpenCL 3.0 PoCL 6.0+debian  Linux, None+Asserts, RELOC, SPIR-V, LLVM 18.1.8, SLEEF, DISTRO, POCL_DEBUG"));
   for (const char* other :
        {"OpenCL 3.0 PoCL 6.0  Linux, Release, RELOC, LLVM 17.0.6, SLEEF", "OpenCL 3.0 PoCL 3.1+debian  Linux, None+Asserts, RELOC, SPIR, LLVM 15.0.6, SLEEF",
@@ -213,13 +213,13 @@ TEST(CompileApart, drivers_that_check_for_a_fixed_point_are_known) {
     EXPECT_FALSE(opencl::checks_fixpoint(other)) << other;
 }
 
-TEST(CompileApart, another_word_is_refused) {
+TEST(OutOfProcessCompiler, another_word_is_refused) {
   ::setenv("GEMEL_COMPILE", "always", 1);
-  EXPECT_EQ(message_of<UsageError>([] { opencl::CompileApart::is_asked_for(); }), "GEMEL_COMPILE: 'always' is unknown; accepted: apart");
+  EXPECT_EQ(message_of<UsageError>([] { opencl::OutOfProcessCompiler::is_asked_for(); }), "GEMEL_COMPILE: 'always' is unknown; accepted: apart");
   ::unsetenv("GEMEL_COMPILE");
 }
 
-TEST(CompileApart, a_request_comes_as_it_was_sent) {
+TEST(OutOfProcessCompiler, a_request_comes_as_it_was_sent) {
   opencl::CompileRequest sent{{"title", "source\n\"\\", "-DX=1", true}, "f", opencl::range2({64, 3}, {16, 1})};
   const float infinity = std::numeric_limits<float>::infinity();
   sent.arguments = {opencl::Region{}, std::int32_t{-5}, std::int64_t{1} << 40, -0.0f, infinity};

@@ -170,7 +170,7 @@ TEST(Goodbye, names_what_is_communicated_and_the_steps_of_both) {
 
 TEST(Goodbye, of_a_rank_of_horovods_ends_what_it_has_not_asked_for) {
   for (const bool known : {false, true})  // whether the name is one that the ranks have agreed on
-    run_horovod(3, quick(), [known](horovod::Horovod& h) {
+    run_horovod(3, quick(), [known](horovod::NamedCollectives& h) {
       Floats a{1}, b{1};
       h.all_reduce("fc.weight", tensor_of(a), {.reduction = Reduction::sum}).synchronize();
       EXPECT_EQ(a[0], 3);
@@ -186,7 +186,7 @@ TEST(Goodbye, of_a_rank_of_horovods_ends_what_it_has_not_asked_for) {
 
 TEST(Goodbye, of_a_rank_of_horovods_leaves_what_it_has_asked_for) {
   std::vector<Floats> memory(6, Floats{1});  // of the last requests of rank 2 as well, which it does not wait for
-  run_horovod(3, quick(), [&](horovod::Horovod& h) {
+  run_horovod(3, quick(), [&](horovod::NamedCollectives& h) {
     Floats &a = memory[at(h.rank())], &b = memory[at(3 + h.rank())];
     for (int step = 0; step < 20; ++step) {
       horovod::Handle first = h.all_reduce("a", tensor_of(a), {.reduction = Reduction::max}),
@@ -200,7 +200,7 @@ TEST(Goodbye, of_a_rank_of_horovods_leaves_what_it_has_asked_for) {
 
 TEST(Join, of_a_rank_of_horovods_counts_what_it_has_asked_for_before) {
   std::vector<Floats> memory(6, Floats{1});
-  run_horovod(3, quick(), [&](horovod::Horovod& h) {
+  run_horovod(3, quick(), [&](horovod::NamedCollectives& h) {
     Floats &a = memory[at(h.rank())], &b = memory[at(3 + h.rank())];
     for (int epoch = 0; epoch < 2; ++epoch) {  // names that are new, and names that the ranks have agreed on
       a[0] = b[0] = static_cast<float>(h.rank());
@@ -221,7 +221,7 @@ TEST(Join, of_a_rank_of_horovods_counts_what_it_has_asked_for_before) {
 
 TEST(Goodbye, of_a_rank_of_horovods_is_seen_by_work_that_is_submitted_as_well) {
   run_communicating_ranks(3, [](CommunicationThread& communication) {
-    horovod::Horovod h(communication, quick());
+    horovod::NamedCollectives h(communication, quick());
     Floats a{1};
     h.all_reduce("a", tensor_of(a)).synchronize();
     if (h.rank() == 2) return;

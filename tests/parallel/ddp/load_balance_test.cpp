@@ -53,7 +53,7 @@ double best_step(std::int64_t samples, const List& seconds, std::int64_t least) 
   return best;
 }
 
-TEST(Balance, splits_whole_samples_so_that_no_split_is_done_sooner) {
+TEST(LoadBalancer, splits_whole_samples_so_that_no_split_is_done_sooner) {
   for (const List& seconds : {List{1, 1}, List{1, 2}, List{1, 5}, List{1, 20}, List{3, 1, 2}, List{1, 1, 50}, List{0.7, 1.3, 2.9}})
     for (const std::int64_t samples : {3, 7, 12, 13, 40})
       for (const std::int64_t least : {0, 1}) {
@@ -71,19 +71,19 @@ TEST(Balance, splits_whole_samples_so_that_no_split_is_done_sooner) {
 
 /// Steps of ranks that take so long for a sample, and each so much more. @return seconds of each
 struct Simulated {
-  Balance balance;
+  LoadBalancer balance;
   List step(const List& seconds) {
     List out;
-    std::vector<Balance::Seen> seen;
+    std::vector<LoadBalancer::Seen> seen;
     for (std::size_t r = 0; r < seconds.size(); ++r) seen.push_back({balance.shares()[r], static_cast<double>(balance.shares()[r]) * seconds[r]});
-    for (const Balance::Seen& s : seen) out.push_back(s.seconds);
+    for (const LoadBalancer::Seen& s : seen) out.push_back(s.seconds);
     (void)balance.saw(seen);
     return out;
   }
 };
 
-TEST(Balance, finds_the_best_split_in_a_few_steps_and_follows_a_rate_that_changes) {
-  Simulated job{Balance(2, 64, {})};
+TEST(LoadBalancer, finds_the_best_split_in_a_few_steps_and_follows_a_rate_that_changes) {
+  Simulated job{LoadBalancer(2, 64, {})};
   EXPECT_EQ(job.balance.shares(), (Shares{32, 32}));
   for (int i = 0; i < 4; ++i) job.step({1, 3});
   EXPECT_EQ(job.balance.shares(), (Shares{48, 16}));
@@ -92,8 +92,8 @@ TEST(Balance, finds_the_best_split_in_a_few_steps_and_follows_a_rate_that_change
   EXPECT_EQ(job.balance.shares(), (Shares{16, 48})) << "in one change, since each new number of samples builds kernels";
 }
 
-TEST(Balance, stays_as_it_is_where_short_steps_vary) {
-  Simulated job{Balance(2, 32, {})};
+TEST(LoadBalancer, stays_as_it_is_where_short_steps_vary) {
+  Simulated job{LoadBalancer(2, 32, {})};
   PhiloxStream draws(1, 0);
   const auto about = [&] { return 1e-4 * (1 + 0.01 * static_cast<double>(draws.below(40))); };  // up to 40 % more
   for (int i = 0; i < 100; ++i) job.step({about(), about()});
@@ -107,16 +107,16 @@ TEST(Balance, stays_as_it_is_where_short_steps_vary) {
   EXPECT_LE(step_of(job.balance.shares(), {1, 1}), 18);
 }
 
-TEST(Balance, one_slow_step_changes_nothing) {
-  Simulated job{Balance(2, 64, {})};
+TEST(LoadBalancer, one_slow_step_changes_nothing) {
+  Simulated job{LoadBalancer(2, 64, {})};
   for (int i = 0; i < 50; ++i) job.step({1, i % 5 == 4 ? 3.0 : 1.0});
   EXPECT_EQ(job.balance.shares(), (Shares{32, 32}));
 }
 
-TEST(Balance, learns_where_every_other_batch_is_a_smaller_one_that_is_shared_evenly) {
-  Balance balance(2, 64, {});
+TEST(LoadBalancer, learns_where_every_other_batch_is_a_smaller_one_that_is_shared_evenly) {
+  LoadBalancer balance(2, 64, {});
   const auto step = [&](const Shares& samples) {
-    std::vector<Balance::Seen> seen;
+    std::vector<LoadBalancer::Seen> seen;
     for (std::size_t r = 0; r < 2; ++r) seen.push_back({samples[r], static_cast<double>(samples[r]) * (r == 0 ? 1 : 20)});
     (void)balance.saw(seen);
   };
@@ -132,29 +132,29 @@ TEST(Balance, learns_where_every_other_batch_is_a_smaller_one_that_is_shared_eve
   EXPECT_GT(balance.shares()[1], 0) << "the even shares of small batches are no trial";
 }
 
-TEST(Balance, stays_as_it_is_where_rates_vary_by_little) {
-  Simulated job{Balance(2, 64, {})};
+TEST(LoadBalancer, stays_as_it_is_where_rates_vary_by_little) {
+  Simulated job{LoadBalancer(2, 64, {})};
   for (int i = 0; i < 50; ++i) job.step({1 + 0.03 * (i % 2), 1.02});
   EXPECT_EQ(job.balance.shares(), (Shares{32, 32}));
 }
 
-TEST(Balance, a_rank_that_lengthens_the_step_gets_nothing_and_is_tried_again_later) {
-  Simulated job{Balance(2, 8, {})};
+TEST(LoadBalancer, a_rank_that_lengthens_the_step_gets_nothing_and_is_tried_again_later) {
+  Simulated job{LoadBalancer(2, 8, {})};
   for (int i = 0; i < 6; ++i) job.step({1, 20});
   EXPECT_EQ(job.balance.shares(), (Shares{8, 0}));
   for (int i = 0; i < 120; ++i) job.step({1, 1});  // it has recovered
   EXPECT_LE(step_of(job.balance.shares(), {1, 1}), 5);
-  Simulated normed{Balance(2, 8, {.least = 1})};
+  Simulated normed{LoadBalancer(2, 8, {.least = 1})};
   for (int i = 0; i < 6; ++i) normed.step({1, 20});
   EXPECT_EQ(normed.balance.shares(), (Shares{7, 1})) << "where each rank needs one";
 }
 
-TEST(Balance, a_rank_that_is_tried_again_gets_a_sample_of_each_micro_batch) {
+TEST(LoadBalancer, a_rank_that_is_tried_again_gets_a_sample_of_each_micro_batch) {
   constexpr std::int64_t kMicroBatches = 8;
-  Balance balance(2, 64, {.of_trial = kMicroBatches});
+  LoadBalancer balance(2, 64, {.of_trial = kMicroBatches});
   double slower = 50;
   const auto step = [&] {
-    std::vector<Balance::Seen> seen;
+    std::vector<LoadBalancer::Seen> seen;
     for (int r = 0; r < 2; ++r) {
       std::int64_t samples = 0;
       for (const datasets::SampleRun& run : datasets::shard_of(64, kMicroBatches, r, 2, balance.shares())) samples += run.count;
@@ -215,12 +215,12 @@ Recorder trained(int ranks, std::int64_t steps, const std::function<std::chrono:
     Session session(opencl::Device::open({}), 3);
     Recorder& recorder = recorders[at(c.rank())];
     const datasets::Splits data = datasets::open_dataset({.input = {3, 4, 4}, .limit = 490});
-    datasets::Loader loader(*data.train, {.batch_size = kBatch, .seed = 7, .rank = c.rank(), .ranks = c.size(), .prefetch = 2});
+    datasets::DataLoader loader(*data.train, {.batch_size = kBatch, .seed = 7, .rank = c.rank(), .ranks = c.size(), .prefetch = 2});
     Net net;
     net.materialise(session);
     SlowTask task(net, [&] { return for_a_sample(c.rank(), recorder.begins.size()); });
     distributed::DataParallel shared(
-        session, c, {.balance = distributed::Balancing{.batch = kBatch, .changed = [&](const Balance& balance) { loader.share(balance.shares()); }}});
+        session, c, {.balance = distributed::Balancing{.batch = kBatch, .changed = [&](const LoadBalancer& balance) { loader.share(balance.shares()); }}});
     shared.pack(net);
     const auto optimizer = optim::make("momentum", optim::all_in_one(net.parameters()));
     shared.attach(net, *optimizer);
@@ -242,7 +242,7 @@ constexpr bool kIsTimed = false;  // its checks take longer than the sleeping
 constexpr bool kIsTimed = true;
 #endif
 
-TEST(Balance, trains_in_the_time_of_the_best_split_and_to_the_losses_of_one_process) {
+TEST(LoadBalancer, trains_in_the_time_of_the_best_split_and_to_the_losses_of_one_process) {
   constexpr auto kQuick = 2000us;  // for a sample
   const auto best_of = [&](double slower) { return 1e-6 * static_cast<double>(kQuick.count()) * best_step(kBatch, {1, slower}, 0); };
   const Recorder alone = trained(1, 30, [](int, std::size_t) { return 0us; });

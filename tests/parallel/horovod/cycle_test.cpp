@@ -26,7 +26,7 @@ using namespace gemel::testing;
 
 TEST(Horovod, sums_averages_and_scales_what_all_ranks_ask_for) {
   for (const int ranks : {1, 2, 3, 4})
-    run_horovod(ranks, quick(), [&](Horovod& h) {
+    run_horovod(ranks, quick(), [&](NamedCollectives& h) {
       Floats a(1000, static_cast<float>(h.rank() + 1)), b = a, c = a, d = a;
       Handle mean = h.all_reduce("a", tensor_of(a)), sum = h.all_reduce("b", tensor_of(b), {.reduction = Reduction::sum, .prescale = 0.5, .postscale = 4});
       Handle most = h.all_reduce("c", tensor_of(c), {.reduction = Reduction::max}),
@@ -41,7 +41,7 @@ TEST(Horovod, sums_averages_and_scales_what_all_ranks_ask_for) {
 }
 
 TEST(Horovod, rounds_to_two_bytes_only_what_travels) {
-  run_horovod(2, quick(), [](Horovod& h) {
+  run_horovod(2, quick(), [](NamedCollectives& h) {
     Floats a{1 + 1e-6f, 70000, 0.1f};
     h.all_reduce("a", tensor_of(a), {.wire = DType::float16}).synchronize();
     EXPECT_EQ(a[0], 1);
@@ -52,7 +52,7 @@ TEST(Horovod, rounds_to_two_bytes_only_what_travels) {
 
 TEST(Horovod, gathers_broadcasts_scatters_and_exchanges) {
   for (const int ranks : {1, 2, 3})
-    run_horovod(ranks, quick(), [&](Horovod& h) {
+    run_horovod(ranks, quick(), [&](NamedCollectives& h) {
       const int r = h.rank();
       Floats rows(at(2 * r), static_cast<float>(r));
       Handle gathered = h.all_gather("rows", {host_buffer(std::as_writable_bytes(std::span(rows))), Shape{r, 2}, DType::float32});
@@ -106,11 +106,11 @@ TEST(Horovod, sums_200_tensors_asked_for_in_another_random_order_on_every_rank_w
   const std::vector<Drawn> drawn = drawn_tensors(200);
   const int steps = is_full_run() ? 1000 : 100;
   for (const int ranks : {2, 4})
-    run_horovod(ranks, {.fusion_bytes = 20'000, .cycle_ms = 0.2}, [&](Horovod& h) {
+    run_horovod(ranks, {.fusion_bytes = 20'000, .cycle_ms = 0.2}, [&](NamedCollectives& h) {
       Floats large(20'000, 1.0f);  // it is packed, as it is narrowed: there is memory for all that are fused from then on
       h.all_reduce("large", tensor_of(large), {.wire = DType::float16}).synchronize();
       std::mt19937 random(static_cast<unsigned>(h.rank()));
-      Horovod::Statistics warm;
+      NamedCollectives::Statistics warm;
       for (int step = 0; step < steps; ++step) {
         std::vector<std::size_t> order(drawn.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
@@ -130,7 +130,7 @@ TEST(Horovod, sums_200_tensors_asked_for_in_another_random_order_on_every_rank_w
         }
         if (step == 2) warm = h.statistics();
       }
-      const Horovod::Statistics end = h.statistics();
+      const NamedCollectives::Statistics end = h.statistics();
       EXPECT_EQ(end.negotiations, warm.negotiations) << "what the ranks agreed on needs bits alone";
       EXPECT_EQ(end.bit_exchanges, end.cycles);
       EXPECT_EQ(end.tensors, 1 + std::int64_t{200} * steps);
@@ -146,7 +146,7 @@ TEST(Horovod, reduces_what_comes_in_one_cycle_by_one_all_reduce_for_each_fused_g
   const auto groups = std::ssize(fused(requests, kMost));
   ASSERT_GT(groups, 5) << "more than one of a type";
   run_communicating_ranks(3, [&](CommunicationThread& communication) {
-    Horovod h(communication, {.fusion_bytes = kMost, .cycle_ms = 0.1, .cache_capacity = 0});  // what is negotiated keeps rank 0's order
+    NamedCollectives h(communication, {.fusion_bytes = kMost, .cycle_ms = 0.1, .cache_capacity = 0});  // what is negotiated keeps rank 0's order
     for (int step = 0; step < 3; ++step) {
       std::promise<void> begun, asked;
       auto held_back = communication.submit([&](Collectives&) {  // no cycle begins until all is asked for
@@ -195,7 +195,7 @@ TEST(Horovod, reduces_a_fused_group_at_once_and_nothing_more_than_the_threshold)
 }
 
 TEST(Horovod, carries_out_a_group_only_when_all_of_it_is_there) {
-  run_horovod(2, {.cycle_ms = 0.1}, [](Horovod& h) {
+  run_horovod(2, {.cycle_ms = 0.1}, [](NamedCollectives& h) {
     for (int step = 0; step < 3; ++step) {
       Floats a{1}, b{2};
       const std::int64_t before = h.statistics().all_reduces;
@@ -209,26 +209,26 @@ TEST(Horovod, carries_out_a_group_only_when_all_of_it_is_there) {
 }
 
 TEST(Horovod, carries_out_a_group_of_which_only_some_were_agreed_on_before) {
-  const auto sum = [](Horovod& h, std::vector<std::size_t> sizes) {
+  const auto sum = [](NamedCollectives& h, std::vector<std::size_t> sizes) {
     std::vector<Floats> held;
     for (const std::size_t n : sizes) held.emplace_back(n, 1.0f);
-    std::vector<Horovod::Named> named;
+    std::vector<NamedCollectives::Named> named;
     for (Floats& f : held) named.push_back({std::string(1, static_cast<char>('a' + named.size())), tensor_of(f)});
     const std::int64_t before = h.statistics().all_reduces;
     for (Handle& handle : h.grouped_all_reduce("g", std::move(named), {.reduction = Reduction::sum})) handle.synchronize();
     EXPECT_EQ(h.statistics().all_reduces - before, 1);
     for (const Floats& f : held) EXPECT_EQ(f, Floats(f.size(), 2.0f));
   };
-  run_horovod(2, quick(), [&](Horovod& h) {
+  run_horovod(2, quick(), [&](NamedCollectives& h) {
     for (std::size_t size = 1; size < 4; ++size) sum(h, {size, 5});
   });
-  run_horovod(2, {.cycle_ms = 0.1, .cache_capacity = 2}, [&](Horovod& h) {
+  run_horovod(2, {.cycle_ms = 0.1, .cache_capacity = 2}, [&](NamedCollectives& h) {
     for (int step = 0; step < 3; ++step) sum(h, {1, 2, 3});
   });
 }
 
 TEST(Horovod, a_rank_that_has_joined_changes_nothing_until_all_have) {
-  run_horovod(3, quick(), [](Horovod& h) {
+  run_horovod(3, quick(), [](NamedCollectives& h) {
     const int steps = 2 + 2 * h.rank();  // the data of rank 2 last longest
     for (int epoch = 0; epoch < 2; ++epoch) {
       for (int step = 0; step < steps; ++step) {
@@ -251,7 +251,7 @@ TEST(Horovod, a_rank_that_has_joined_changes_nothing_until_all_have) {
 }
 
 TEST(Horovod, agrees_anew_where_a_size_changes) {
-  run_horovod(2, {.cycle_ms = 0.1, .cache_capacity = 2}, [](Horovod& h) {
+  run_horovod(2, {.cycle_ms = 0.1, .cache_capacity = 2}, [](NamedCollectives& h) {
     for (int step = 0; step < 20; ++step)
       for (const char* name : {"a", "b", "c"}) {  // more than the cache holds
         Floats a(at(1 + step / 5), 1.0f);
@@ -260,7 +260,7 @@ TEST(Horovod, agrees_anew_where_a_size_changes) {
       }
     EXPECT_GT(h.statistics().negotiations, 3);
   });
-  run_horovod(2, {.cycle_ms = 0.1, .cache_capacity = 0}, [](Horovod& h) {
+  run_horovod(2, {.cycle_ms = 0.1, .cache_capacity = 0}, [](NamedCollectives& h) {
     for (int step = 0; step < 3; ++step) {
       Floats a{1};
       h.all_reduce("a", tensor_of(a), {.reduction = Reduction::sum}).synchronize();
@@ -272,7 +272,7 @@ TEST(Horovod, agrees_anew_where_a_size_changes) {
 
 TEST(Horovod, work_that_the_communication_thread_is_given_runs_in_its_order_among_requests_in_any) {
   run_communicating_ranks(3, [](CommunicationThread& communication) {
-    Horovod h(communication, quick());
+    NamedCollectives h(communication, quick());
     std::mt19937 random(static_cast<unsigned>(h.rank()));
     for (int step = 0; step < 50; ++step) {
       Floats a{1}, b{2};
@@ -294,7 +294,7 @@ TEST(Horovod, work_that_the_communication_thread_is_given_runs_in_its_order_amon
 
 TEST(Horovod, knows_the_ranks_of_a_machine_and_those_across_machines) {
   run_horovod(5, quick(),
-              [](Horovod& h) {
+              [](NamedCollectives& h) {
                 const int expected[5][4] = {{0, 3, 0, 2}, {1, 3, 0, 2}, {0, 2, 1, 2}, {2, 3, 0, 1}, {1, 2, 1, 2}};
                 const int* mine = expected[h.rank()];
                 EXPECT_EQ(h.local_rank(), mine[0]);
@@ -311,7 +311,7 @@ TEST(Horovod, writes_a_timeline_of_all_ranks) {
   Options options = quick();
   options.timeline = file;
   options.marks_cycles = true;
-  run_horovod(2, options, [](Horovod& h) {
+  run_horovod(2, options, [](NamedCollectives& h) {
     for (int step = 0; step < 2; ++step) {
       Floats a(10, 1.0f), gap(3), b(10, 1.0f);
       std::vector<Handle> handles;
@@ -375,7 +375,7 @@ TEST(HorovodAutotuner, gives_every_rank_what_rank_0_found) {
   options.tuning_warmup_samples = 1;
   options.tuning_steps = 1;
   std::array<std::vector<Tuned>, 3> used;  // [rank] in turn
-  run_horovod(3, options, [&](Horovod& h) {
+  run_horovod(3, options, [&](NamedCollectives& h) {
     std::vector<Tuned>& mine = used[at(h.rank())];
     for (int step = 0; step < 500; ++step) {
       Floats a(100, 1.0f);

@@ -58,7 +58,7 @@ TEST(Horovod, may_be_shut_down_directly_behind_work_that_fails) {
     Floats a(4, 1.0f);
     std::optional<Handle> alone;
     {
-      Horovod h(communication, quick());
+      NamedCollectives h(communication, quick());
       if (h.rank() == 0) alone = h.all_reduce("alone", tensor_of(a));
       auto fails = communication.submit([](Collectives&) { throw CommError("failed"); });
       EXPECT_EQ(message_of<CommError>([&] { h.shutdown(); }), "failed");
@@ -76,7 +76,7 @@ TEST(Horovod, answers_what_is_asked_for_while_communication_ends) {
   const int times = 20;
   for (int i = 0; i < times; ++i)
     run_communicating_ranks(1, [&](CommunicationThread& communication) {
-      Horovod h(communication, {.cycle_ms = 0});
+      NamedCollectives h(communication, {.cycle_ms = 0});
       Floats a{1};
       auto fails = communication.submit([](Collectives&) { throw CommError("failed"); });
       told += message_of<CommError>([&] {
@@ -90,7 +90,7 @@ TEST(Horovod, answers_what_is_asked_for_while_communication_ends) {
 /// What every rank is told where ranks ask for different things, and that communication goes on.
 template <class Ask>
 void expect_refused(const std::string& text, const Ask& ask) {
-  run_horovod(2, quick(), [&](Horovod& h) {
+  run_horovod(2, quick(), [&](NamedCollectives& h) {
     Floats values(6, 1.0f);
     EXPECT_EQ(message_of<CommError>([&] { ask(h, values).synchronize(); }), text);
     Floats a{1};
@@ -100,30 +100,31 @@ void expect_refused(const std::string& text, const Ask& ask) {
 }
 
 TEST(Horovod, tells_every_rank_how_requests_of_one_name_differ) {
-  expect_refused("horovod: x: the shape differs: [6] on rank 0, [2, 3] on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) {
+  expect_refused("horovod: x: the shape differs: [6] on rank 0, [2, 3] on rank 1; accepted: the same on every rank", [](NamedCollectives& h, Floats& v) {
     return h.all_reduce("x", {tensor_of(v).buffer, h.rank() ? Shape{2, 3} : Shape{6}, DType::float32});
   });
-  expect_refused("horovod: x: the shape differs: [] on rank 0, [1] on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) {
+  expect_refused("horovod: x: the shape differs: [] on rank 0, [1] on rank 1; accepted: the same on every rank", [](NamedCollectives& h, Floats& v) {
     v.resize(1);
     return h.all_reduce("x", h.rank() ? tensor_of(v) : scalar_of(v[0]));
   });
-  expect_refused("horovod: x: the type differs: float32 on rank 0, int32 on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) {
+  expect_refused("horovod: x: the type differs: float32 on rank 0, int32 on rank 1; accepted: the same on every rank", [](NamedCollectives& h, Floats& v) {
     return h.all_reduce("x", {tensor_of(v).buffer, Shape{6}, h.rank() ? DType::int32 : DType::float32});
   });
   expect_refused("horovod: x: the operation differs: all_reduce on rank 0, all_gather on rank 1; accepted: the same on every rank",
-                 [](Horovod& h, Floats& v) { return h.rank() ? h.all_gather("x", tensor_of(v)) : h.all_reduce("x", tensor_of(v)); });
+                 [](NamedCollectives& h, Floats& v) { return h.rank() ? h.all_gather("x", tensor_of(v)) : h.all_reduce("x", tensor_of(v)); });
   expect_refused("horovod: x: the root differs: 0 on rank 0, 1 on rank 1; accepted: the same on every rank",
-                 [](Horovod& h, Floats& v) { return h.broadcast("x", tensor_of(v), h.rank()); });
+                 [](NamedCollectives& h, Floats& v) { return h.broadcast("x", tensor_of(v), h.rank()); });
   expect_refused("horovod: x: the reduction differs: sum on rank 0, max on rank 1; accepted: the same on every rank",
-                 [](Horovod& h, Floats& v) { return h.all_reduce("x", tensor_of(v), {.reduction = h.rank() ? Reduction::max : Reduction::sum}); });
+                 [](NamedCollectives& h, Floats& v) { return h.all_reduce("x", tensor_of(v), {.reduction = h.rank() ? Reduction::max : Reduction::sum}); });
   expect_refused("horovod: x: the scale before it differs: 1 on rank 0, 2 on rank 1; accepted: the same on every rank",
-                 [](Horovod& h, Floats& v) { return h.all_reduce("x", tensor_of(v), {.prescale = 1.0 + h.rank()}); });
-  expect_refused("horovod: x: the compression differs: float32 on rank 0, float16 on rank 1; accepted: the same on every rank",
-                 [](Horovod& h, Floats& v) { return h.all_reduce("x", tensor_of(v), {.wire = h.rank() ? std::optional(DType::float16) : std::nullopt}); });
-  expect_refused("horovod: x: the shape differs: [1, 6] on rank 0, [2, 3] on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) {
+                 [](NamedCollectives& h, Floats& v) { return h.all_reduce("x", tensor_of(v), {.prescale = 1.0 + h.rank()}); });
+  expect_refused(
+      "horovod: x: the compression differs: float32 on rank 0, float16 on rank 1; accepted: the same on every rank",
+      [](NamedCollectives& h, Floats& v) { return h.all_reduce("x", tensor_of(v), {.wire = h.rank() ? std::optional(DType::float16) : std::nullopt}); });
+  expect_refused("horovod: x: the shape differs: [1, 6] on rank 0, [2, 3] on rank 1; accepted: the same on every rank", [](NamedCollectives& h, Floats& v) {
     return h.all_gather("x", {tensor_of(v).buffer, h.rank() ? Shape{2, 3} : Shape{1, 6}, DType::float32});
   });
-  expect_refused("horovod: x: the group differs: g of 1 on rank 0, no group on rank 1; accepted: the same on every rank", [](Horovod& h, Floats& v) {
+  expect_refused("horovod: x: the group differs: g of 1 on rank 0, no group on rank 1; accepted: the same on every rank", [](NamedCollectives& h, Floats& v) {
     if (h.rank()) return h.all_reduce("x", tensor_of(v));
     auto grouped = h.grouped_all_reduce("g", {{"x", tensor_of(v)}});
     return std::move(grouped[0]);
@@ -131,7 +132,7 @@ TEST(Horovod, tells_every_rank_how_requests_of_one_name_differ) {
 }
 
 TEST(Horovod, refuses_what_no_rank_can_ask_for) {
-  run_horovod(2, quick(), [](Horovod& h) {
+  run_horovod(2, quick(), [](NamedCollectives& h) {
     Floats a(6, 1.0f);
     EXPECT_EQ(message_of<UsageError>([&] { h.broadcast("x", tensor_of(a), 2); }), "horovod: x: the root is 2; accepted: 0..1");
     EXPECT_EQ(message_of<UsageError>([&] { h.all_reduce("", tensor_of(a)); }),
@@ -163,7 +164,7 @@ TEST(Horovod, refuses_what_no_rank_can_ask_for) {
 
 TEST(Horovod, refuses_a_name_that_is_under_way_and_what_comes_after_shutdown) {
   run_communicating_ranks(2, [](CommunicationThread& communication) {
-    Horovod h(communication, quick());
+    NamedCollectives h(communication, quick());
     Floats a{1}, b{1}, never{1};
     std::optional<Handle> first;
     if (h.rank() == 0) {
@@ -188,9 +189,11 @@ TEST(Horovod, refuses_a_name_that_is_under_way_and_what_comes_after_shutdown) {
 }
 
 TEST(Horovod, takes_no_name_of_a_group_that_it_refuses) {
-  run_horovod(2, quick(), [](Horovod& h) {
+  run_horovod(2, quick(), [](NamedCollectives& h) {
     Floats a{1}, b{2}, c{3};
-    const auto refused = [&](std::vector<Horovod::Named> named) { return message_of<UsageError>([&] { h.grouped_all_reduce("g", std::move(named)); }); };
+    const auto refused = [&](std::vector<NamedCollectives::Named> named) {
+      return message_of<UsageError>([&] { h.grouped_all_reduce("g", std::move(named)); });
+    };
     EXPECT_EQ(refused({{"a", tensor_of(a)}, {"b", tensor_of(b)}, {"a", tensor_of(c)}}),
               "horovod: a: it is under way already; accepted: one request of a name at a time");
     EXPECT_EQ(refused({{"a", tensor_of(a)}, {"", tensor_of(b)}}), "horovod: a tensor has no name; accepted: a name that is the same on every rank");
@@ -201,7 +204,7 @@ TEST(Horovod, takes_no_name_of_a_group_that_it_refuses) {
 }
 
 TEST(Horovod, says_what_a_rank_that_has_joined_cannot_take_part_in) {
-  run_horovod(2, quick(), [](Horovod& h) {
+  run_horovod(2, quick(), [](NamedCollectives& h) {
     Floats a(2, 1.0f);
     if (h.rank() == 0) {
       const auto refused = [&](Handle handle) { return message_of<CommError>([&] { handle.synchronize(); }); };
@@ -216,7 +219,7 @@ TEST(Horovod, says_what_a_rank_that_has_joined_cannot_take_part_in) {
 }
 
 TEST(Horovod, refuses_what_was_agreed_on_before_a_rank_joined) {
-  run_horovod(2, quick(), [](Horovod& h) {
+  run_horovod(2, quick(), [](NamedCollectives& h) {
     Floats b(2, 1.0f), c = b, e = b;
     const std::pair<std::function<Handle()>, std::string> asked[] = {
         {[&] { return h.broadcast("b", tensor_of(b), 1); }, "horovod: b: the root, rank 1, has joined; accepted: a root that has data"},
@@ -244,11 +247,11 @@ TEST(Horovod, warns_of_a_stall_by_tensor_and_rank_and_gives_up_where_it_is_told_
   std::atomic<int> refused = 0;
   EXPECT_THROW(run_communicating_ranks(3,
                                        [&](CommunicationThread& communication) {
-                                         Horovod h(communication, {.cycle_ms = 1, .stall_warning_s = 0.2, .stall_shutdown_s = 0.6},
-                                                   [&](const std::string& line) {
-                                                     const std::lock_guard lock(mutex);
-                                                     lines.push_back(line);
-                                                   });
+                                         NamedCollectives h(communication, {.cycle_ms = 1, .stall_warning_s = 0.2, .stall_shutdown_s = 0.6},
+                                                            [&](const std::string& line) {
+                                                              const std::lock_guard lock(mutex);
+                                                              lines.push_back(line);
+                                                            });
                                          Floats known{1}, fresh{1};
                                          h.all_reduce("known", tensor_of(known)).synchronize();
                                          std::vector<Handle> waiting;
@@ -278,7 +281,7 @@ TEST(Horovod, warns_of_a_stall_by_tensor_and_rank_and_gives_up_where_it_is_told_
 TEST(Horovod, a_stall_that_ends_is_forgotten) {
   std::atomic<int> warnings = 0;
   run_communicating_ranks(2, [&](CommunicationThread& communication) {
-    Horovod h(communication, {.cycle_ms = 1, .stall_warning_s = 0.1}, [&](const std::string&) { ++warnings; });
+    NamedCollectives h(communication, {.cycle_ms = 1, .stall_warning_s = 0.1}, [&](const std::string&) { ++warnings; });
     Floats a{1};
     const auto sum = [&] {
       a = {1};
@@ -307,7 +310,7 @@ TEST(Horovod, a_stall_that_ends_is_forgotten) {
 TEST(Horovod, refuses_a_timeline_that_cannot_be_written_before_it_begins) {
   Options options = quick();
   options.timeline = "/nowhere/timeline.json";
-  EXPECT_THROW(run_horovod(2, options, [](Horovod&) {}), Error);
+  EXPECT_THROW(run_horovod(2, options, [](NamedCollectives&) {}), Error);
 }
 
 TEST(Horovod, refuses_a_pipe_for_the_log_of_tuning_and_waits_for_no_reader) {
@@ -327,7 +330,7 @@ TEST(Horovod, tells_of_a_timeline_that_cannot_be_written_at_the_end) {
   Options options = quick();
   options.timeline = (inner / "timeline.json").string();
   run_communicating_ranks(2, [&](CommunicationThread& communication) {
-    Horovod h(communication, options);
+    NamedCollectives h(communication, options);
     communication.run([&](Collectives& c) {
       if (c.rank() == 0) std::filesystem::remove_all(inner);
     });
@@ -344,7 +347,7 @@ TEST(Horovod, writes_what_rank_0_recorded_where_communication_fails) {
   Options options = quick();
   options.timeline = (folder.path() / "timeline.json").string();
   run_communicating_ranks(2, [&](CommunicationThread& communication) {
-    Horovod h(communication, options);
+    NamedCollectives h(communication, options);
     Floats a{1};
     h.all_reduce("a", tensor_of(a)).synchronize();
     EXPECT_THROW(communication.run([](Collectives&) { throw CommError("failed"); }), CommError);

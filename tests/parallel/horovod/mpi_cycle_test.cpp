@@ -12,7 +12,7 @@ namespace {
 using namespace gemel::testing;
 
 /// Rank 0's tensors lie behind each other, so that it packs nothing; the others have to.
-void expect_sum_of_a_pair(Horovod& h, std::size_t count) {
+void expect_sum_of_a_pair(NamedCollectives& h, std::size_t count) {
   const std::size_t gap = h.rank() == 0 ? 0 : 1;
   Floats memory(2 * count + gap, static_cast<float>(1 + h.rank()));
   const auto bytes = std::as_writable_bytes(std::span(memory));
@@ -29,7 +29,7 @@ void expect_sum_of_a_pair(Horovod& h, std::size_t count) {
 TEST(MpiHorovod, on_ranks) {
   if (!mpi_launch()) GTEST_SKIP() << "for packs_on_some_ranks_only to start under mpirun";
   CommunicationThread communication([] { return mpi_communicator(); });
-  Horovod h(communication, quick());
+  NamedCollectives h(communication, quick());
   ASSERT_EQ(h.size(), 3);
   for (const std::size_t count : {10, 5000, 5000, 20'000}) expect_sum_of_a_pair(h, count);
   for (int step = 0; step < 2 + 2 * h.rank(); ++step) {  // the data of rank 2 last longest: the others pack zeros

@@ -120,7 +120,7 @@ class Processes {
       return line;
     };
     try {
-      FailureWatch watch(rank, host_names(ranks), options, {[&](const Loss& loss) { say(describe(loss, ranks, rank, kStep)); }, say});
+      FailureDetector watch(rank, host_names(ranks), options, {[&](const Loss& loss) { say(describe(loss, ranks, rank, kStep)); }, say});
       if (rank == 0) say(watch.address());
       watch.connect(hear());
       say("connected");

@@ -33,7 +33,7 @@ using MessageKind = WatchMessage::Kind;
 /// What the callbacks of a rank were told.
 class Told {
  public:
-  FailureWatch::Callbacks callbacks() {
+  FailureDetector::Callbacks callbacks() {
     return {[this](const Loss& loss) { add(losses_, loss); }, [this](const std::string& line) { add(warnings_, line); }};
   }
   Loss loss() { return wait(losses_, "loss"); }
@@ -81,11 +81,11 @@ class Told {
 /// The ranks of a job in threads of this process.
 struct Job {
   std::vector<Told> told;  // outlives the watches
-  std::vector<std::unique_ptr<FailureWatch>> watch;
+  std::vector<std::unique_ptr<FailureDetector>> watch;
 
   Job(int ranks, const WatchOptions& options) : told(static_cast<std::size_t>(ranks)) {
     for (int rank = 0; rank < ranks; ++rank)
-      watch.push_back(std::make_unique<FailureWatch>(rank, host_names(ranks), options, told[static_cast<std::size_t>(rank)].callbacks()));
+      watch.push_back(std::make_unique<FailureDetector>(rank, host_names(ranks), options, told[static_cast<std::size_t>(rank)].callbacks()));
   }
   /// All but those of `without`, which are played.
   void connect(std::vector<int> without = {}) {
@@ -96,7 +96,7 @@ struct Job {
     for (std::future<void>& one : connecting) one.get();
   }
   std::string address() const { return watch.front()->address(); }
-  FailureWatch& at(int rank) { return *watch[static_cast<std::size_t>(rank)]; }
+  FailureDetector& at(int rank) { return *watch[static_cast<std::size_t>(rank)]; }
   Told& told_at(int rank) { return told[static_cast<std::size_t>(rank)]; }
   void end(int rank) { watch[static_cast<std::size_t>(rank)].reset(); }
   std::size_t losses() {
@@ -151,7 +151,7 @@ class Played {
   int socket_;
 };
 
-TEST(FailureWatch, goodbyes_in_any_order_are_no_loss) {
+TEST(FailureDetector, goodbyes_in_any_order_are_no_loss) {
   std::vector<int> order = {0, 1, 2};
   do {
     Job job = connected_job(3);
@@ -169,7 +169,7 @@ TEST(FailureWatch, goodbyes_in_any_order_are_no_loss) {
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST(FailureWatch, ranks_that_go_on_after_rank_0_had_waited_lose_nobody) {
+TEST(FailureDetector, ranks_that_go_on_after_rank_0_had_waited_lose_nobody) {
   Job job = connected_job(3);
   job.at(0).goodbye();
   job.end(0);
@@ -179,7 +179,7 @@ TEST(FailureWatch, ranks_that_go_on_after_rank_0_had_waited_lose_nobody) {
   EXPECT_EQ(job.losses(), 0U);
 }
 
-TEST(FailureWatch, a_rank_that_ends_without_goodbye_is_lost_to_all_others) {
+TEST(FailureDetector, a_rank_that_ends_without_goodbye_is_lost_to_all_others) {
   for (const int lost : {0, 1, 3}) {
     Job job = connected_job(4);
     job.end(lost);
@@ -191,7 +191,7 @@ TEST(FailureWatch, a_rank_that_ends_without_goodbye_is_lost_to_all_others) {
   }
 }
 
-TEST(FailureWatch, an_error_of_one_rank_is_told_to_the_others) {
+TEST(FailureDetector, an_error_of_one_rank_is_told_to_the_others) {
   for (const int failed : {0, 2}) {
     Job job = connected_job(3);
     const std::optional<Loss> loss = job.at(failed).report("softmax: axis 3 is out of range");
@@ -203,7 +203,7 @@ TEST(FailureWatch, an_error_of_one_rank_is_told_to_the_others) {
   }
 }
 
-TEST(FailureWatch, an_error_of_all_ranks_is_one_loss) {
+TEST(FailureDetector, an_error_of_all_ranks_is_one_loss) {
   Job job = connected_job(4);
   std::vector<std::future<std::optional<Loss>>> reports;
   for (int rank = 0; rank < 4; ++rank) reports.push_back(std::async(std::launch::async, [&job, rank] { return job.at(rank).report("too few samples"); }));
@@ -217,7 +217,7 @@ TEST(FailureWatch, an_error_of_all_ranks_is_one_loss) {
 
 // What played ranks say lies in the sockets before rank 0 begins to read: it comes at once, whatever else the machine does.
 
-TEST(FailureWatch, of_several_errors_the_first_counts_with_all_ranks_that_reported_it) {
+TEST(FailureDetector, of_several_errors_the_first_counts_with_all_ranks_that_reported_it) {
   Job job(4, {.heartbeat_s = kNoHeartbeat});
   const Played three(job.address()), two(job.address()), one(job.address());
   const std::pair<int, const Played*> played[] = {{3, &three}, {2, &two}, {1, &one}};
@@ -231,7 +231,7 @@ TEST(FailureWatch, of_several_errors_the_first_counts_with_all_ranks_that_report
   EXPECT_EQ(describe(loss, 4, 0, kStep), "ranks 1, 3 of 4: NaN in the gradient");
 }
 
-TEST(FailureWatch, a_rank_that_was_lost_is_named_before_the_errors_it_caused) {
+TEST(FailureDetector, a_rank_that_was_lost_is_named_before_the_errors_it_caused) {
   Job job(3, {.heartbeat_s = kNoHeartbeat});
   const Played one(job.address());
   one.join(1);
@@ -241,7 +241,7 @@ TEST(FailureWatch, a_rank_that_was_lost_is_named_before_the_errors_it_caused) {
   expect_loss(job.told_at(0).loss(), 2, kClosed, {});
 }
 
-TEST(FailureWatch, a_silent_rank_is_named_after_the_heartbeat) {
+TEST(FailureDetector, a_silent_rank_is_named_after_the_heartbeat) {
   Job job(3, {.heartbeat_s = 0.6});
   const Played silent(job.address());
   silent.join(2);
@@ -251,7 +251,7 @@ TEST(FailureWatch, a_silent_rank_is_named_after_the_heartbeat) {
   EXPECT_GE(std::chrono::steady_clock::now() - begun, 600ms);
 }
 
-TEST(FailureWatch, without_a_heartbeat_silence_is_no_failure) {
+TEST(FailureDetector, without_a_heartbeat_silence_is_no_failure) {
   Job job(2, {.heartbeat_s = 0, .stall_warning_s = 0.2});
   {
     const Played silent(job.address());
@@ -263,7 +263,7 @@ TEST(FailureWatch, without_a_heartbeat_silence_is_no_failure) {
   expect_loss(job.told_at(0).loss(), 1, kClosed, {});
 }
 
-TEST(FailureWatch, a_stall_is_warned_of_once_by_rank_and_what_it_waits_for) {
+TEST(FailureDetector, a_stall_is_warned_of_once_by_rank_and_what_it_waits_for) {
   Job job = connected_job(3, {.heartbeat_s = 2, .stall_warning_s = 0.3});
   for (const int rank : {1, 2}) job.at(rank).waiting_for(kStep);
   const auto next_warning = [&] {  // while rank 0 moves on
@@ -277,9 +277,9 @@ TEST(FailureWatch, a_stall_is_warned_of_once_by_rank_and_what_it_waits_for) {
   EXPECT_EQ(job.told_at(0).warnings() + job.told_at(1).warnings() + job.losses(), 0U);
 }
 
-TEST(FailureWatch, what_a_rank_waits_for_has_details_where_there_are_some) {
+TEST(FailureDetector, what_a_rank_waits_for_has_details_where_there_are_some) {
   std::string detail = "the gradient of fc.weight";
-  FailureWatch watch(0, host_names(1), {}, {.detail = [&] { return detail; }});
+  FailureDetector watch(0, host_names(1), {}, {.detail = [&] { return detail; }});
   EXPECT_EQ(watch.waiting_for(), detail);
   watch.waiting_for("step 12");
   EXPECT_EQ(watch.waiting_for(), "step 12, the gradient of fc.weight");
@@ -287,7 +287,7 @@ TEST(FailureWatch, what_a_rank_waits_for_has_details_where_there_are_some) {
   EXPECT_EQ(watch.waiting_for(), "step 12");
 }
 
-TEST(FailureWatch, strangers_and_garbage_are_dropped_without_harm) {
+TEST(FailureDetector, strangers_and_garbage_are_dropped_without_harm) {
   Job job(2, {.heartbeat_s = kNoHeartbeat});
   const Played mute(job.address()), web(job.address()), huge(job.address()), wrong(job.address()), out_of_range(job.address()), early(job.address());
   web.say("GET / HTTP/1.1\r\nHost: node-0\r\n\r\n");
@@ -304,19 +304,19 @@ TEST(FailureWatch, strangers_and_garbage_are_dropped_without_harm) {
   expect_loss(job.told_at(0).loss(), 1, kClosed, {});
 }
 
-TEST(FailureWatch, a_rank_with_another_jobs_token_is_refused_and_says_where_it_tried) {
+TEST(FailureDetector, a_rank_with_another_jobs_token_is_refused_and_says_where_it_tried) {
   Job job(2, {.heartbeat_s = kNoHeartbeat, .interface = "lo"});
   std::future<void> connecting = std::async(std::launch::async, [&] { job.at(0).connect(job.address()); });
   WatchAnnouncement other = WatchAnnouncement::parse(job.address());
   other.token = random_token();
-  FailureWatch lost(1, host_names(2), {.heartbeat_s = kNoHeartbeat}, {});
+  FailureDetector lost(1, host_names(2), {.heartbeat_s = kNoHeartbeat}, {});
   const std::string message = message_of<CommError>([&] { lost.connect(other.text()); });
   EXPECT_TRUE(message.starts_with("failure watch: rank 1 of 2 on node-1 does not reach rank 0 on node-0 at 127.0.0.1:")) << message;
   job.at(1).connect(job.address());
   connecting.get();
 }
 
-TEST(FailureWatch, ranks_that_do_not_meet_in_time_are_named_with_the_addresses) {
+TEST(FailureDetector, ranks_that_do_not_meet_in_time_are_named_with_the_addresses) {
   Job job(3, {.heartbeat_s = kNoHeartbeat, .connect_s = 0.5, .interface = "lo"});
   const Played one(job.address());
   one.join(1);
@@ -326,7 +326,7 @@ TEST(FailureWatch, ranks_that_do_not_meet_in_time_are_named_with_the_addresses) 
   EXPECT_EQ(job.losses(), 0U) << "what connect throws is not told again";
 }
 
-TEST(FailureWatch, all_addresses_are_tried) {
+TEST(FailureDetector, all_addresses_are_tried) {
   Job job(2, {.heartbeat_s = kNoHeartbeat, .connect_s = 0.5, .interface = "lo"});
   WatchAnnouncement announced = WatchAnnouncement::parse(job.address());
   announced.endpoints.insert(announced.endpoints.begin(), {{"127.0.0.1", 1}, {"no-address", 1}, {"::1", 1}});  // nothing answers there
@@ -334,26 +334,26 @@ TEST(FailureWatch, all_addresses_are_tried) {
   EXPECT_NO_THROW(job.at(1).connect(announced.text()));
   connecting.get();
   announced.endpoints.resize(1);
-  FailureWatch lost(1, host_names(2), {.connect_s = 30}, {});
+  FailureDetector lost(1, host_names(2), {.connect_s = 30}, {});
   EXPECT_EQ(message_of<CommError>([&] { lost.connect(announced.text()); }),
             "failure watch: rank 1 of 2 on node-1 does not reach rank 0 on node-0 at 127.0.0.1:1 (Connection refused); accepted: one address that answers "
             "within 30 s");
   for (const char* none : {"", "token", "token 127.0.0.1", "token 127.0.0.1:port", "token 127.0.0.1:70000"}) {
-    FailureWatch watch(1, host_names(2), {}, {});
+    FailureDetector watch(1, host_names(2), {}, {});
     EXPECT_THROW(watch.connect(none), CommError) << none;
   }
 }
 
-TEST(FailureWatch, an_interface_that_is_not_there_is_refused_with_those_that_are) {
-  const std::string message = message_of<UsageError>([] { FailureWatch(0, host_names(2), {.interface = "eth77"}, {}); });
+TEST(FailureDetector, an_interface_that_is_not_there_is_refused_with_those_that_are) {
+  const std::string message = message_of<UsageError>([] { FailureDetector(0, host_names(2), {.interface = "eth77"}, {}); });
   EXPECT_TRUE(message.starts_with("interface: eth77 is not there on rank 0's host, or has no address; accepted: ")) << message;
   EXPECT_NE(message.find("lo"), std::string::npos) << message;
-  FailureWatch watch(0, host_names(2), {.interface = "lo"}, {});
+  FailureDetector watch(0, host_names(2), {.interface = "lo"}, {});
   for (const WatchEndpoint& endpoint : WatchAnnouncement::parse(watch.address()).endpoints)
     EXPECT_TRUE(endpoint.address.starts_with("127.") || endpoint.address == "::1") << endpoint.address;
 }
 
-TEST(FailureWatch, a_job_of_one_rank_watches_itself) {
+TEST(FailureDetector, a_job_of_one_rank_watches_itself) {
   Job job = connected_job(1);
   const std::optional<Loss> loss = job.at(0).report("no data");
   ASSERT_TRUE(loss);
@@ -361,14 +361,14 @@ TEST(FailureWatch, a_job_of_one_rank_watches_itself) {
   job.at(0).goodbye();
 }
 
-TEST(FailureWatch, a_watch_that_never_connected_ends_without_waiting) {
-  FailureWatch watch(0, host_names(3), {}, {});
+TEST(FailureDetector, a_watch_that_never_connected_ends_without_waiting) {
+  FailureDetector watch(0, host_names(3), {}, {});
   watch.progress();
   EXPECT_FALSE(watch.report("no device"));
   watch.goodbye();
 }
 
-TEST(FailureWatch, no_descriptor_is_left_open) {
+TEST(FailureDetector, no_descriptor_is_left_open) {
   const auto open = [] { return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()); };
   const auto before = open();
   for (int round = 0; round < 3; ++round) {
@@ -379,7 +379,7 @@ TEST(FailureWatch, no_descriptor_is_left_open) {
   EXPECT_EQ(open(), before);
 }
 
-TEST(FailureWatch, a_loss_is_described_in_one_line) {
+TEST(FailureDetector, a_loss_is_described_in_one_line) {
   const Loss lost{2, "node-b", kClosed, {}};
   EXPECT_EQ(describe(lost, 4, 0, kStep), "rank 2 of 4 on node-b was lost: its connection closed; rank 0 waited for " + kStep);
   EXPECT_EQ(describe(lost, 4, 0, ""), "rank 2 of 4 on node-b was lost: its connection closed");
@@ -388,7 +388,7 @@ TEST(FailureWatch, a_loss_is_described_in_one_line) {
   EXPECT_EQ(describe({0, "node-a", "out of memory", {0, 1, 2, 3}}, 4, 0, kStep), "out of memory");
 }
 
-TEST(FailureWatch, messages_come_back_as_they_were_and_stay_within_their_bound) {
+TEST(FailureDetector, messages_come_back_as_they_were_and_stay_within_their_bound) {
   std::vector<int> ranks(100'000);
   std::iota(ranks.begin(), ranks.end(), 0);
   const auto back = [](const WatchMessage& message) { return parse_watch_message(watch_frame(message).substr(kWatchLengthBytes)); };

@@ -18,12 +18,12 @@ inline parallel::horovod::Tensor tensor_of(Floats& values) {
 }
 
 /// Runs the body on ranks that have called init, and shuts down behind it.
-inline void run_horovod(int ranks, const parallel::horovod::Options& options, const std::function<void(parallel::horovod::Horovod&)>& body,
+inline void run_horovod(int ranks, const parallel::horovod::Options& options, const std::function<void(parallel::horovod::NamedCollectives&)>& body,
                         std::vector<std::string> hosts = {}) {
   run_communicating_ranks(
       ranks,
       [&](parallel::CommunicationThread& communication) {
-        parallel::horovod::Horovod horovod(communication, options);
+        parallel::horovod::NamedCollectives horovod(communication, options);
         body(horovod);
         horovod.shutdown();
       },

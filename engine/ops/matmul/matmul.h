@@ -1,4 +1,4 @@
-// Products within other operators, computed as a matmul of the same extents would be.
+// What gradients of other operators use of the records of matrix products.
 #pragma once
 #include "engine/gradients/autograd.h"
 

@@ -1,5 +1,5 @@
-// Attention over several heads, and its gradients, without a matrix of scores. Legend: engine/ops/attention/attention_ops.h.
-#include "engine/ops/attention/attention_ops.h"
+// Attention over several heads, and its gradients, without a matrix of scores. Legend: engine/ops/attention/attention.h.
+#include "engine/ops/attention/attention.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Matrix products.
-#include "engine/ops/matmul/matmul_ops.h"
+#include "engine/ops/matmul/matmul.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/ops/control/control_ops.h"
+#include "engine/ops/control/control_common.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Reductions over axes.
-#include "engine/ops/reduce/reduce_ops.h"
+#include "engine/ops/reduce/reduce.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/ops/recurrent/recurrent_ops.h"
+#include "engine/ops/recurrent/recurrent_common.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "engine/ops/pooling/pooling_ops.h"
+#include "engine/ops/pooling/pooling_common.h"
 
 #include <fmt/format.h>
 
