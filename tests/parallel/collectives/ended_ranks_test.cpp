@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <functional>
 #include <random>
@@ -169,8 +170,9 @@ TEST(Goodbye, names_what_is_communicated_and_the_steps_of_both) {
 }
 
 TEST(Goodbye, of_a_rank_of_horovods_ends_what_it_has_not_asked_for) {
-  for (const bool known : {false, true})  // whether the name is one that the ranks have agreed on
-    run_horovod(3, quick(), [known](horovod::NamedCollectives& h) {
+  for (const bool known : {false, true}) {  // whether the name is one that the ranks have agreed on
+    std::barrier others(2);                 // rank 2 is the only one that has ended, until both have looked
+    run_horovod(3, quick(), [&](horovod::NamedCollectives& h) {
       Floats a{1}, b{1};
       h.all_reduce("fc.weight", tensor_of(a), {.reduction = Reduction::sum}).synchronize();
       EXPECT_EQ(a[0], 3);
@@ -181,7 +183,9 @@ TEST(Goodbye, of_a_rank_of_horovods_ends_what_it_has_not_asked_for) {
       EXPECT_EQ(message_of<CommError>([&] { one.synchronize(); }), "all-reduce " + name + why + "2; accepted: join() for uneven loops");
       EXPECT_EQ(message_of<CommError>([&] { other.synchronize(); }), "all-gather rows" + why + "3; accepted: join() for uneven loops");
       EXPECT_EQ(message_of<CommError>([&] { h.join().synchronize(); }), "join" + why + "4; accepted: join() for uneven loops");
+      others.arrive_and_wait();
     });
+  }
 }
 
 TEST(Goodbye, of_a_rank_of_horovods_leaves_what_it_has_asked_for) {
