@@ -21,6 +21,7 @@ int bench(const Arguments& arguments);
 int tune(const Arguments& arguments);
 int tokenize(const Arguments& arguments);
 int ops(const Arguments& arguments);
+int study(const Arguments& arguments);
 int doctor(const Arguments& arguments);
 
 }  // namespace gemel::cli

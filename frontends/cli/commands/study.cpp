@@ -1,0 +1,178 @@
+// gemel study: the published comparisons on this machine.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+
+#include "engine/base/error.h"
+#include "engine/base/files/file.h"
+#include "frontends/cli/command.h"
+#include "frontends/cli/options/arguments.h"
+#include "frontends/cli/system/console.h"
+#include "frontends/cli/system/interrupt.h"
+#include "frontends/study/comparison.h"
+#include "frontends/study/report.h"
+
+namespace gemel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using study::Extent;
+using study::Study;
+
+constexpr double kQuickBudget = 5, kUsualBudget = 45;  // minutes
+
+
+int list(const Arguments& arguments) {
+  po::options_description options("options");
+  options.add_options()("claims", "what the published texts say, each with the study that tests it");
+  const auto v = parse("study list", "The studies.", options, arguments);
+  for (const fs::path& file : study::study_files()) {
+    const Study s = study::read_study(file, Extent::usual);
+    if (!v.count("claims")) {
+      fmt::print("{:<16} {}\n", s.name, s.title);
+      continue;
+    }
+    for (const study::Hypothesis& h : s.hypotheses) fmt::print("{:<16} {} ({})\n", s.name, h.claim, h.source);
+  }
+  return 0;
+}
+
+/// The first positional argument. @throws UsageError where there is none
+std::string first(const po::variables_map& v, const char* name, const char* accepted) {
+  if (!v.count(name)) throw UsageError(fmt::format("study: no {} is given; accepted: {}", name, accepted));
+  return v[name].as<std::string>();
+}
+
+po::options_description extent_options() {
+  po::options_description options("options");
+  auto option = options.add_options();
+  option("name", po::value<std::string>(), "a study that `gemel study list` names, or a file of one");
+  option("quick", "the small grid, in at most 5 minutes");
+  option("full", "the published sizes, with no bound of time");
+  return options;
+}
+
+Extent extent_of(const po::variables_map& v) {
+  if (v.count("quick") && v.count("full")) throw UsageError("study: --quick and --full are given; accepted: one of them");
+  return v.count("quick") ? Extent::quick : v.count("full") ? Extent::full : Extent::usual;
+}
+
+po::positional_options_description one_name() {
+  po::positional_options_description out;
+  out.add("name", 1);
+  return out;
+}
+
+int show(const Arguments& arguments) {
+  const auto v = parse("study show NAME", "A study's question, cases and hypotheses.", extent_options(), arguments, one_name());
+  const Study s = study::read_study(study::find_study(first(v, "name", "one that `gemel study list` names, or a file")), extent_of(v));
+  fmt::print("{}\n{}\n\n{} cases\n", s.title, s.question, s.cases.size());
+  for (const study::Case& c : s.cases) fmt::print("  {}\n", c.name);
+  if (!s.hypotheses.empty()) fmt::print("\nhypotheses\n");
+  for (const study::Hypothesis& h : s.hypotheses) fmt::print("  {}: {} ({})\n", h.name, h.claim, h.source);
+  return 0;
+}
+
+/// Reads a folder's runs and writes its report. @return the exit status
+int report_on(const Study& s, const fs::path& folder) {
+  const study::Results results(s, study::read_runs(folder));
+  write_report(s, results, folder);
+  for (const study::Verdict& v : results.verdicts()) fmt::print("{}: {} {}.\n", v.name, v.sentence, v.claim_holds);
+  fmt::print("report: {}\n", (folder / "report.html").string());
+  return results.is_whole() ? 0 : 1;
+}
+
+int run(const Arguments& arguments) {
+  po::options_description options = extent_options();
+  auto option = options.add_options();
+  option("budget", po::value<double>(), fmt::format("minutes that it may take; default {:.0f}, with --quick {:.0f}, with --full no bound", kUsualBudget, kQuickBudget).c_str());
+  option("platform", po::value<std::string>()->default_value(""), "OpenCL platform of every case: an index or a part of its name");
+  option("device", po::value<std::string>()->default_value(""), "device of the platform");
+  option("out", po::value<std::string>()->default_value(""), "folder of the results; default: the study's name with -study behind it");
+  option("resume", "go on with the results in the folder: no run that is on record is run again");
+  option("seed", po::value<std::int64_t>()->default_value(1), "of the order of cases and of training runs");
+  const auto v = parse("study run NAME|FILE", "Runs a study and writes its report.", options, arguments, one_name());
+  const Extent extent = extent_of(v);
+  const fs::path file = study::find_study(first(v, "name", "one that `gemel study list` names, or a file"));
+  const Study s = study::read_study(file, extent);
+  double minutes = extent == Extent::quick ? kQuickBudget : extent == Extent::full ? 0 : kUsualBudget;
+  if (v.count("budget")) {
+    minutes = v["budget"].as<double>();
+    if (!(minutes > 0)) throw UsageError(fmt::format("--budget: {} is given; accepted: minutes above 0", minutes));
+  }
+  const auto out = v["out"].as<std::string>();
+  const study::RunOptions how{.program = fs::read_symlink("/proc/self/exe"),
+                              .folder = fs::absolute(out.empty() ? s.name + "-study" : out),
+                              .platform = v["platform"].as<std::string>(),
+                              .device = v["device"].as<std::string>(),
+                              .budget_s = 60 * minutes,
+                              .seed = static_cast<std::uint64_t>(whole_number(v, "seed", 0, 1e15)),
+                              .resume = v.count("resume") > 0,
+                              .say = [](const std::string& line) { say("{}\n", line); },
+                              .interrupted = InterruptGuard::interrupted};
+  const InterruptGuard interrupts;
+  study::run_study(s, how);
+  return report_on(s, how.folder);
+}
+
+int report(const Arguments& arguments) {
+  po::options_description options("options");
+  options.add_options()("folder", po::value<std::string>(), "results of `gemel study run`");
+  po::positional_options_description positional;
+  positional.add("folder", 1);
+  const auto v = parse("study report DIR", "Writes the report of results anew.", options, arguments, positional);
+  const fs::path folder = first(v, "folder", "one with results of `gemel study run`");
+  return report_on(study::recorded_study(folder), folder);
+}
+
+int compare(const Arguments& arguments) {
+  po::options_description options("options");
+  auto option = options.add_options();
+  option("folders", po::value<std::vector<std::string>>(), "two folders of results of the same study");
+  option("out", po::value<std::string>()->default_value(""), "file without its ending, of which .html and .md are written; default: print Markdown");
+  po::positional_options_description positional;
+  positional.add("folders", 2);
+  const auto v = parse("study compare A B", "Two machines, drivers or versions side by side, case by case.", options, arguments, positional);
+  const auto folders = v.count("folders") ? v["folders"].as<std::vector<std::string>>() : std::vector<std::string>();
+  if (folders.size() != 2) throw UsageError(fmt::format("study compare: {} folders are given; accepted: two", folders.size()));
+  const study::Page page = study::comparison(folders[0], folders[1]);
+  const auto out = v["out"].as<std::string>();
+  if (out.empty()) {
+    fmt::print("{}", markdown(page));
+    return 0;
+  }
+  write_file_atomically(out + ".md", [&](FileWriter& w) { w.write(markdown(page)); });
+  write_file_atomically(out + ".html", [&](FileWriter& w) { w.write(html(page)); });
+  return 0;
+}
+
+struct Part {
+  const char* name;
+  int (*run)(const Arguments&);
+};
+constexpr std::array kParts{Part{"list", list}, Part{"show", show}, Part{"run", run}, Part{"report", report}, Part{"compare", compare}};
+
+constexpr const char* kUsage =
+    "usage: gemel study list [--claims]\n"
+    "       gemel study show NAME [--quick|--full]\n"
+    "       gemel study run NAME|FILE.toml [--quick|--full|--budget MINUTES] [--platform P] [--device D] [--out DIR] [--resume] [--seed N]\n"
+    "       gemel study report DIR\n"
+    "       gemel study compare A B [--out FILE]\n";
+
+}  // namespace
+
+int study(const Arguments& arguments) {
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
+    fmt::print("{}", kUsage);
+    if (arguments.empty()) throw UsageError("study: no part is given; accepted: list, show, run, report, compare");
+    throw HelpWanted();
+  }
+  const auto part = std::ranges::find(kParts, arguments[0], &Part::name);
+  if (part == kParts.end()) throw UsageError(fmt::format("study: '{}' is unknown; accepted: list, show, run, report, compare", arguments[0]));
+  return part->run({arguments.begin() + 1, arguments.end()});
+}
+
+}  // namespace gemel::cli

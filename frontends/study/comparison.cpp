@@ -1,0 +1,76 @@
+#include "frontends/study/comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "engine/base/error.h"
+#include "frontends/study/results.h"
+#include "frontends/study/statistics/bootstrap.h"
+#include "frontends/study/statistics/several_samples.h"
+
+namespace gemel::study {
+namespace {
+
+constexpr const char* kMetric = "ms";
+
+struct Row {
+  std::string name;
+  Estimate a, b;
+  std::optional<Interval> ratio;
+  std::optional<double> p;
+};
+
+std::vector<double> values_of(const Results& results, const Case& c) {
+  std::vector<double> out;
+  for (const auto& [block, value] : results.values(c, kMetric)) out.push_back(value);
+  return out;
+}
+
+std::string shown(const Estimate& e) {
+  return e.gap.empty() ? fmt::format("{:.4g} ({:.4g} to {:.4g}{})", e.median, e.interval.low, e.interval.high, e.is_range ? fmt::format(", all {}", e.n) : "") : e.gap;
+}
+
+std::string machine_of(const Results& results) {
+  for (const Run& run : results.runs())
+    if (!run.machine.is_null()) return run.machine.dump(1);
+  return "no process ended well";
+}
+
+}  // namespace
+
+Page comparison(const std::filesystem::path& a, const std::filesystem::path& b) {
+  const Study of_a = recorded_study(a), of_b = recorded_study(b);
+  const Results in_a(of_a, read_runs(a)), in_b(of_b, read_runs(b));
+  std::vector<Row> rows;
+  std::vector<double> p;
+  for (const Case& c : of_a.cases) {
+    const auto other = std::ranges::find(of_b.cases, c.name, &Case::name);
+    if (other == of_b.cases.end()) continue;
+    Row row{.name = c.name, .a = in_a.estimate(c, kMetric), .b = in_b.estimate(*other, kMetric)};
+    const std::vector<double> va = values_of(in_a, c), vb = values_of(in_b, *other);
+    if (std::ssize(va) >= kLeastProcesses && std::ssize(vb) >= kLeastProcesses) {
+      row.ratio = ratio_interval(va, vb);
+      row.p = mann_whitney(va, vb).p;
+      p.push_back(*row.p);
+    }
+    rows.push_back(std::move(row));
+  }
+  if (rows.empty()) throw UsageError(fmt::format("study compare: {} and {} share no case; accepted: results of one study", a.string(), b.string()));
+  const std::vector<double> adjusted = holm(p);
+  std::size_t next = 0;
+  Grid grid{.caption = fmt::format("Step times in ms: medians with 95 % intervals; p by Mann and Whitney, adjusted by Holm over {} cases.", p.size()),
+            .head = {"case", "A", "B", "A / B", "95 %", "p", ""}};
+  for (const Row& row : rows) {
+    const bool both = row.a.gap.empty() && row.b.gap.empty();
+    const double p_adjusted = row.p ? adjusted[next++] : 1;
+    grid.rows.push_back({row.name, shown(row.a), shown(row.b), both ? fmt::format("{:.3f}", row.a.median / row.b.median) : "",
+                         row.ratio ? fmt::format("{:.3f} to {:.3f}", row.ratio->low, row.ratio->high) : "", row.p ? fmt::format("{:.3g}", p_adjusted) : "",
+                         !row.p ? "too few processes" : p_adjusted < 0.05 ? "differs" : "undecided"});
+  }
+  return {fmt::format("{}: A and B", of_a.title), {Paragraph{fmt::format("A: {}. B: {}. A ratio above 1: B is faster.", a.string(), b.string())}, grid,
+                                                   Heading{"Machine of A"}, Listing{machine_of(in_a)}, Heading{"Machine of B"}, Listing{machine_of(in_b)}}};
+}
+
+}  // namespace gemel::study

@@ -1,0 +1,196 @@
+#include "frontends/study/hypotheses.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "frontends/study/statistics/several_samples.h"
+#include "frontends/study/statistics/two_samples.h"
+
+namespace gemel::study {
+namespace {
+
+constexpr double kLevel = 0.05;
+
+std::vector<std::string> factors_of(const Selection& a, const Selection& b) {
+  std::vector<std::string> out;
+  for (const Selection* s : {&a, &b})
+    for (const auto& [factor, value] : s->items())
+      if (std::ranges::count(out, factor) == 0) out.push_back(factor);
+  return out;
+}
+
+bool fits(const Case& c, const Selection& where) {
+  return std::ranges::all_of(where.items(), [&](const auto& item) { return c.factors.contains(item.key()) && c.factors[item.key()] == item.value(); });
+}
+
+/// Logarithms of the ratio a over b in each block that has all pairs, in the mean over the pairs of cases that are alike in the other factors.
+std::vector<double> log_ratios(const Hypothesis& h, const Study& study, const Results& results, std::size_t& pairs) {
+  std::map<int, std::vector<double>> by_block;
+  pairs = 0;
+  for (const auto& group : alike_but_for(study.selected(h.where), factors_of(h.a, h.b))) {
+    const auto a = std::ranges::find_if(group, [&](const Case* c) { return fits(*c, h.a); });
+    const auto b = std::ranges::find_if(group, [&](const Case* c) { return fits(*c, h.b); });
+    if (a == group.end() || b == group.end()) continue;
+    const auto of_a = results.values(**a, h.metric), of_b = results.values(**b, h.metric);
+    if (of_a.empty() || of_b.empty()) continue;  // a gap, which the table shows
+    ++pairs;
+    for (const auto& [block, value] : of_a)
+      if (const auto other = of_b.find(block); other != of_b.end() && value > 0 && other->second > 0) by_block[block].push_back(std::log(value / other->second));
+  }
+  std::vector<double> out;
+  for (const auto& [block, all] : by_block)
+    if (all.size() == pairs) out.push_back(mean(all));
+  return out;
+}
+
+Verdict by_ratio(const Hypothesis& h, const Study& study, const Results& results, Verdict v) {
+  std::size_t pairs = 0;
+  const std::vector<double> logs = log_ratios(h, study, results, pairs);
+  v.n = static_cast<int>(logs.size());
+  v.method = fmt::format("ratio in each block, in the geometric mean of {} pairs of cases; sign-flip test", pairs);
+  if (logs.empty()) return v;
+  v.effect = std::exp(mean(logs));
+  if (v.n < kLeastProcesses) {
+    const Interval logs_range = range(logs);
+    v.interval = Interval{std::exp(logs_range.low), std::exp(logs_range.high)};
+    return v;
+  }
+  const MeanDifference d = paired(logs);
+  const Interval interval = d.interval(1 - kLevel);
+  v.interval = Interval{std::exp(interval.low), std::exp(interval.high)};
+  v.statistic = d.difference;
+  v.p = sign_flip_test(logs).p;
+  v.could_have_seen = std::expm1(d.detectable());
+  if (equivalence_test(d, std::log1p(h.margin)).p < kLevel) v.verdict = "equal";
+  return v;
+}
+
+/// Values over a factor, each divided by the geometric mean of the cases that it is alike in the others.
+struct Scaled {
+  std::vector<double> x, y;
+  Samples by_level;
+  std::vector<double> levels;
+};
+
+Scaled scaled(const Hypothesis& h, const Study& study, const Results& results) {
+  Scaled out;
+  std::map<double, std::vector<double>> by_level;
+  for (const auto& group : alike_but_for(study.selected(h.where), {h.over})) {
+    std::vector<double> medians;
+    bool has_gap = false;
+    for (const Case* c : group) {
+      const Estimate e = results.estimate(*c, h.metric);
+      has_gap = has_gap || !e.gap.empty() || e.median <= 0;
+      if (!has_gap) medians.push_back(e.median);
+    }
+    if (has_gap || medians.size() < 2) continue;  // each level has the same cases
+    const double middle = geometric_mean(medians);
+    for (const Case* c : group)
+      for (const auto& [block, value] : results.values(*c, h.metric)) {
+        const double level = c->factors[h.over].get<double>(), y = std::log(value / middle);
+        out.x.push_back(level);
+        out.y.push_back(y);
+        by_level[level].push_back(y);
+      }
+  }
+  for (auto& [level, values] : by_level) {
+    out.levels.push_back(level);
+    out.by_level.push_back(std::move(values));
+  }
+  return out;
+}
+
+bool has_enough(const Samples& samples) {
+  return samples.size() >= 2 && std::ranges::all_of(samples, [](const auto& s) { return std::ssize(s) >= kLeastProcesses; });
+}
+
+/// How much larger the last level's values are than the first's.
+void compare_ends(const Scaled& s, Verdict& v) {
+  v.n = static_cast<int>(s.y.size());
+  if (s.by_level.size() < 2) return;
+  v.effect = std::exp(mean(s.by_level.back()) - mean(s.by_level.front()));
+  if (!has_enough(s.by_level)) return;
+  const MeanDifference ends = welch(s.by_level.back(), s.by_level.front());
+  const Interval interval = ends.interval(1 - kLevel);
+  v.interval = Interval{std::exp(interval.low), std::exp(interval.high)};
+  v.could_have_seen = std::expm1(ends.detectable());
+}
+
+Verdict by_trend(const Hypothesis& h, const Scaled& s, Verdict v) {
+  v.method = fmt::format("Kendall's tau over {}", h.over);
+  compare_ends(s, v);
+  if (!has_enough(s.by_level)) return v;
+  const TestResult tau = trend_test(s.x, s.y);
+  v.statistic = tau.statistic;
+  v.p = tau.p;
+  return v;
+}
+
+Verdict by_variance(const Hypothesis& h, const Scaled& s, Verdict v) {
+  v.method = fmt::format("one-way analysis of variance over {}", h.over);
+  compare_ends(s, v);
+  if (!has_enough(s.by_level)) return v;
+  const AnalysisOfVariance f = analysis_of_variance(s.by_level);
+  v.statistic = f.f;
+  v.p = f.p;
+  std::vector<double> means;
+  for (const auto& level : s.by_level) means.push_back(mean(level));
+  const auto [low, high] = std::ranges::minmax_element(means);
+  const auto& largest = s.by_level[static_cast<std::size_t>(high - means.begin())];
+  const auto& least = s.by_level[static_cast<std::size_t>(low - means.begin())];
+  if (equivalence_test(welch(largest, least), std::log1p(h.margin)).p < kLevel) v.verdict = "equal";
+  return v;
+}
+
+std::string shown_p(double p) { return p < 0.001 ? "p < 0.001" : fmt::format("p = {:.3f}", p); }
+
+/// Whether what was found is what the text says.
+std::string holds(const Hypothesis& h, const Verdict& v) {
+  const bool differs = v.verdict == "differs", is_equal = v.verdict.starts_with("equal");
+  if (!differs && !is_equal) return "open";
+  const double effect = v.effect.value_or(1), direction = h.method == Method::trend ? v.statistic.value_or(0) : std::log(effect);
+  bool yes = false;
+  if (h.expected == "equal" || h.expected == "level" || h.expected == "does not matter")
+    yes = is_equal;
+  else if (h.expected == "matters")
+    yes = differs;
+  else
+    yes = differs && (direction > 0) == (h.expected == "above 1" || h.expected == "rises");
+  return yes ? "holds here" : "does not hold here";
+}
+
+}  // namespace
+
+Verdict tested(const Hypothesis& h, const Study& study, const Results& results) {
+  Verdict v{.name = h.name, .claim = h.claim, .source = h.source, .metric = h.metric};
+  if (h.method == Method::ratio) return by_ratio(h, study, results, std::move(v));
+  const Scaled values = scaled(h, study, results);
+  return h.method == Method::trend ? by_trend(h, values, std::move(v)) : by_variance(h, values, std::move(v));
+}
+
+void decide(const Hypothesis& h, Verdict& v) {
+  const bool is_equal = v.verdict == "equal";
+  if (v.p_adjusted && *v.p_adjusted < kLevel)
+    v.verdict = "differs";
+  else
+    v.verdict = is_equal ? fmt::format("equal within {:.3g} %", 100 * h.margin) : "undecided";
+  v.claim_holds = holds(h, v);
+  if (!v.effect) {
+    v.sentence = "Nothing was measured: see the gaps of the table.";
+    return;
+  }
+  const std::string what = h.method == Method::ratio ? fmt::format("The ratio of {} is {:.3f}", h.metric, *v.effect)
+                                                     : fmt::format("From the least {0} to the largest {1} changes by a factor of {2:.3f}", h.over, h.metric, *v.effect);
+  if (!v.p) {
+    const std::string span = v.interval ? fmt::format(" ({:.3f} to {:.3f} in {} blocks)", v.interval->low, v.interval->high, v.n) : "";
+    v.sentence = fmt::format("{}{}; fewer than {} processes of each case: no interval, no test, so nothing is decided.", what, span, kLeastProcesses);
+    return;
+  }
+  v.sentence = fmt::format("{} (95 %: {:.3f} to {:.3f}; n = {}; {}; {}, over all hypotheses {}): {}. A difference of {:.1f} % would have been seen in 80 % of such studies.",
+                           what, v.interval->low, v.interval->high, v.n, v.method, shown_p(*v.p), shown_p(*v.p_adjusted), v.verdict, 100 * *v.could_have_seen);
+}
+
+}  // namespace gemel::study

@@ -1,0 +1,12 @@
+// Tests the hypotheses of a study.
+#pragma once
+#include "frontends/study/results.h"
+
+namespace gemel::study {
+
+/// Everything but the verdict, which needs p adjusted over all hypotheses of the study.
+Verdict tested(const Hypothesis& h, const Study& study, const Results& results);
+/// Fills in verdict, claim_holds and sentence.
+void decide(const Hypothesis& h, Verdict& v);
+
+}  // namespace gemel::study

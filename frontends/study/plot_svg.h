@@ -1,0 +1,31 @@
+// Draws a plot as SVG: lines with intervals, readable in grey and when printed.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "frontends/study/statistics/summary.h"
+
+namespace gemel::study {
+
+struct Point {
+  double x = 0, y = 0;
+  Interval interval;
+};
+
+struct Line {
+  std::string name;
+  std::vector<Point> points;  // by x
+};
+
+struct Axis {
+  std::string label;
+  bool is_log = false;
+};
+
+/// The lines, with a mark of its own for each and their names beside the plot. Empty where no line has a point.
+std::string plot_svg(const std::vector<Line>& lines, const Axis& x, const Axis& y);
+
+/// Text in which the characters that XML gives a meaning stand for themselves.
+std::string escaped(const std::string& text);
+
+}  // namespace gemel::study

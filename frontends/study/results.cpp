@@ -1,0 +1,126 @@
+#include "frontends/study/results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "frontends/study/hypotheses.h"
+#include "frontends/study/statistics/bootstrap.h"
+#include "frontends/study/statistics/several_samples.h"
+
+namespace gemel::study {
+namespace {
+
+Json json_of(const Estimate& e) {
+  if (!e.gap.empty()) return {{"n", e.n}, {"gap", e.gap}};
+  Json out{{"n", e.n}, {"median", e.median}};
+  out[e.is_range ? "range" : "interval"] = {e.interval.low, e.interval.high};
+  return out;
+}
+
+template <class T>
+Json json_of(const std::optional<T>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json json_of(const Verdict& v) {
+  Json interval;
+  if (v.interval) interval = {v.interval->low, v.interval->high};
+  return {{"name", v.name},
+          {"claim", v.claim},
+          {"source", v.source},
+          {"method", v.method},
+          {"metric", v.metric},
+          {"n", v.n},
+          {"statistic", json_of(v.statistic)},
+          {"p", json_of(v.p)},
+          {"p_adjusted", json_of(v.p_adjusted)},
+          {"effect", json_of(v.effect)},
+          {"interval", interval},
+          {"verdict", v.verdict},
+          {"could_have_seen", json_of(v.could_have_seen)},
+          {"claim_holds", v.claim_holds},
+          {"sentence", v.sentence}};
+}
+
+}  // namespace
+
+std::vector<std::vector<const Case*>> alike_but_for(const std::vector<const Case*>& cases, const std::vector<std::string>& factors) {
+  std::vector<std::pair<Json, std::vector<const Case*>>> groups;
+  for (const Case* c : cases) {
+    Json rest = c->factors;
+    for (const std::string& factor : factors) rest.erase(factor);
+    auto it = std::ranges::find(groups, rest, [](const auto& group) { return group.first; });
+    if (it == groups.end()) it = groups.insert(groups.end(), {rest, {}});
+    it->second.push_back(c);
+  }
+  std::vector<std::vector<const Case*>> out;
+  for (auto& [rest, group] : groups) out.push_back(std::move(group));
+  return out;
+}
+
+Results::Results(const Study& study, std::vector<Run> runs) : study_(study), runs_(std::move(runs)) {
+  for (const Run& run : runs_) by_case_[run.name].push_back(&run);
+  std::vector<double> p;
+  for (const Hypothesis& h : study.hypotheses) {
+    verdicts_.push_back(tested(h, study, *this));
+    if (verdicts_.back().p) p.push_back(*verdicts_.back().p);
+  }
+  const std::vector<double> adjusted = holm(p);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < verdicts_.size(); ++i) {
+    if (verdicts_[i].p) verdicts_[i].p_adjusted = adjusted[next++];
+    decide(study.hypotheses[i], verdicts_[i]);
+  }
+}
+
+std::map<int, double> Results::values(const Case& c, const std::string& metric) const {
+  std::map<int, double> out;
+  const auto it = by_case_.find(c.name);
+  if (it == by_case_.end()) return out;
+  for (const Run* run : it->second)
+    if (run->status == "ok" && run->metrics.contains(metric)) out[run->repeat] = run->metrics[metric].get<double>();
+  return out;
+}
+
+Estimate Results::estimate(const Case& c, const std::string& metric) const {
+  std::vector<double> all;
+  for (const auto& [block, value] : values(c, metric)) all.push_back(value);
+  Estimate out{.n = static_cast<int>(all.size())};
+  if (all.empty()) {
+    const auto it = by_case_.find(c.name);
+    if (it == by_case_.end()) {
+      out.gap = "did not run";
+    } else {
+      const Run& last = *it->second.back();
+      out.gap = last.status == "ok" ? fmt::format("says no {}", metric) : fmt::format("{}: {}", last.status, last.reason);
+    }
+    return out;
+  }
+  out.median = median(all);
+  out.is_range = out.n < kLeastProcesses;
+  out.interval = out.is_range ? range(all) : median_interval(all);
+  return out;
+}
+
+bool Results::is_whole() const {
+  return std::ranges::all_of(runs_, [](const Run& run) { return run.status == "ok" || run.status == "does-not-fit" || run.status == "missing"; });
+}
+
+Json Results::json() const {
+  Json tables = Json::array(), tests = Json::array();
+  for (const Table& table : study_.tables) {
+    Json rows = Json::array();
+    for (const Case* c : study_.selected(table.where)) {
+      Json row = c->factors;
+      row.update(json_of(estimate(*c, table.metric)));
+      rows.push_back(std::move(row));
+    }
+    tables.push_back({{"name", table.name}, {"caption", table.caption}, {"metric", table.metric}, {"rows", std::move(rows)}});
+  }
+  for (const Verdict& v : verdicts_) tests.push_back(json_of(v));
+  return {{"study", study_.name}, {"tables", std::move(tables)}, {"tests", std::move(tests)}};
+}
+
+}  // namespace gemel::study

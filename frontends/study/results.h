@@ -1,0 +1,60 @@
+// What the runs of a study say: estimates for its tables and plots, and verdicts on its hypotheses.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "frontends/study/statistics/summary.h"
+#include "frontends/study/study_runner.h"
+
+namespace gemel::study {
+
+/// Processes below which there is no interval and no p.
+inline constexpr int kLeastProcesses = 6;
+
+/// A metric of a case over its processes.
+struct Estimate {
+  int n = 0;
+  double median = 0;
+  Interval interval;      // 95 %; the range below kLeastProcesses
+  bool is_range = false;
+  std::string gap;        // why there is none: "does not fit: ..."
+};
+
+struct Verdict {
+  std::string name, claim, source, method, metric;
+  int n = 0;                                // blocks or processes
+  std::optional<double> statistic, p, p_adjusted, effect, could_have_seen;
+  std::optional<Interval> interval;
+  std::string verdict;                      // "differs", "equal within 5 %", "undecided"
+  std::string claim_holds;                  // "holds here", "does not hold here", "open"
+  std::string sentence;                     // what was found, and how sure it is
+};
+
+class Results {
+ public:
+  Results(const Study& study, std::vector<Run> runs);
+
+  const std::vector<Run>& runs() const { return runs_; }
+  Estimate estimate(const Case& c, const std::string& metric) const;
+  /// Values of one metric of a case, by block.
+  std::map<int, double> values(const Case& c, const std::string& metric) const;
+  /// Hypotheses in the order of the file, with p adjusted over all of them.
+  const std::vector<Verdict>& verdicts() const { return verdicts_; }
+  /// Whether every case is ok, does not fit or is missing.
+  bool is_whole() const;
+  /// results.json.
+  Json json() const;
+
+ private:
+  const Study& study_;
+  std::vector<Run> runs_;
+  std::map<std::string, std::vector<const Run*>> by_case_;
+  std::vector<Verdict> verdicts_;
+};
+
+/// Cases that are alike in all factors but these, in the order of the study.
+std::vector<std::vector<const Case*>> alike_but_for(const std::vector<const Case*>& cases, const std::vector<std::string>& factors);
+
+}  // namespace gemel::study

@@ -1,0 +1,92 @@
+// Study: cases as grids over the fields of runs, what is measured of them, and what is asked. Read from a file of data, see docs/guide/studies.md.
+#pragma once
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace gemel::study {
+
+using Json = nlohmann::ordered_json;
+
+/// How much of a study runs: the small grid, the usual one, or the published sizes.
+enum class Extent { quick, usual, full };
+
+/// One process, repeated.
+struct Case {
+  std::string name;     // "resnet18/batch-size=8/graph": the factors' values
+  Json factors;         // by name, in the order of the file
+  Json spec;            // of the run, without defaults
+};
+
+/// Cases that are alike but for some factors: each of these has the value given.
+using Selection = Json;
+
+struct Table {
+  std::string name, caption, metric;
+  std::vector<std::string> rows;  // factors
+  std::string columns;            // a factor; empty: one column
+  Selection where = Json::object();
+  Selection base;  // each row's ratio to the column where this holds stands beside it; null: none
+};
+
+struct Plot {
+  std::string name, caption, metric;
+  std::string x;                   // a factor of numbers
+  std::vector<std::string> lines;  // factors, each combination of which is one
+  Selection where = Json::object();
+  bool log_x = false, log_y = false;
+};
+
+enum class Method { ratio, trend, variance };
+
+/// A statement of a published text that this study tests.
+struct Hypothesis {
+  std::string name, claim, source;
+  Method method = Method::ratio;
+  std::string metric;
+  Selection a, b;                    // of a ratio: metric of a over that of b, over all pairs of cases that are alike in the other factors
+  std::string over;                  // of a trend or an analysis of variance: a factor of numbers
+  Selection where = Json::object();
+  double margin = 0.05;              // a ratio nearer to 1 is of no interest
+  std::string expected;              // "below 1", "above 1", "equal", "rises", "falls", "matters", "does not matter"
+};
+
+struct Published {
+  std::string caption, source, evidence, unit;
+  std::vector<std::string> columns;
+  std::vector<Json> rows;
+};
+
+struct Study {
+  std::string name, title, question, source;
+  std::vector<Case> cases;
+  int least_repeats = 6, most_repeats = 30;
+  double narrow = 0.05;         // runs go on until each median's interval is narrower than this share of it
+  double timeout_s = 600;       // of one process
+  std::vector<Table> tables;
+  std::vector<Plot> plots;
+  std::vector<Hypothesis> hypotheses;
+  std::vector<Published> published;
+  std::vector<std::string> remarks;
+  std::string text;  // the file
+  Extent extent = Extent::usual;
+
+  /// Those in which each factor of the selection has its value.
+  std::vector<const Case*> selected(const Selection& where) const;
+};
+
+/// @throws UsageError for an unknown key, a wrong type or a reference to a factor that no grid has, with the line; DataError where it cannot be read
+Study read_study(const std::filesystem::path& file, Extent extent);
+/// @param shown  the file, as errors name it
+Study parse_study(const std::string& text, const std::filesystem::path& shown, Extent extent);
+
+/// The study that a folder's results are of, as it was when it ran. @throws DataError where the folder holds no results
+Study recorded_study(const std::filesystem::path& folder);
+
+/// The study files that are installed or lie in the source tree, by name.
+std::vector<std::filesystem::path> study_files();
+/// @param name  of one of them, or a path  @throws UsageError with the nearest name
+std::filesystem::path find_study(const std::string& name);
+
+}  // namespace gemel::study

@@ -1,0 +1,311 @@
+#include "frontends/study/study_runner.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fcntl.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <map>
+#include <random>
+#include <sstream>
+
+#include "engine/base/error.h"
+#include "engine/base/files/file.h"
+#include "engine/base/files/record_file.h"
+#include "frontends/study/child_process.h"
+#include "frontends/study/statistics/bootstrap.h"
+
+namespace gemel::study {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kRuns = "runs.jsonl";
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+/// The last line that says something: an error's, in a program that writes one.
+std::string last_line(const std::string& text) {
+  std::istringstream in(text);
+  std::string out;
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty()) out = line;
+  return out;
+}
+
+/// The numbers of a JSON object, and those of its objects as "last_epoch.seconds".
+void take_numbers(const Json& from, const std::string& prefix, Json& out) {
+  for (const auto& [key, value] : from.items()) {
+    if (value.is_number()) out[prefix + key] = value;
+    if (value.is_object() && key != "spec" && key != "device") take_numbers(value, prefix + key + ".", out);
+  }
+}
+
+/// What is measured by every kind of run: ms, the median time of a step; of that, a sample's.
+void add_times(Run& run) {
+  const auto samples = run.samples_ms.get<std::vector<double>>();
+  if (samples.empty()) return;
+  const double ms = median(samples);
+  run.metrics["ms"] = ms;
+  if (!run.spec.contains("batch-size")) return;
+  const auto batch = run.spec["batch-size"].get<double>();
+  run.metrics["ms_per_sample"] = ms / batch;
+  run.metrics["samples_per_s"] = 1000 * batch / ms;
+}
+
+/// One process: how it is started, and what it leaves.
+class Process {
+ public:
+  Process(const Case& c, const RunOptions& options, int repeat) : options_(options), folder_(options.folder / "last-run") {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    spec_ = c.spec;
+    if (!options.platform.empty()) spec_["platform"] = options.platform;
+    if (!options.device.empty()) spec_["device"] = options.device;
+    is_bench_ = spec_["command"].get<std::string>().starts_with("bench");
+    if (!is_bench_ && !spec_.contains("seed")) spec_["seed"] = static_cast<std::int64_t>(options.seed) + repeat;
+    spec_[is_bench_ ? "json" : "log-dir"] = (folder_ / (is_bench_ ? "bench.json" : "log")).string();
+    write_file_atomically(folder_ / "spec.json", [&](FileWriter& out) { out.write(spec_.dump(1) + "\n"); });
+    words_ = {options.program.string()};
+    if (spec_.contains("np")) {
+      words_.emplace_back("launch");
+    } else {
+      std::istringstream command(spec_["command"].get<std::string>());
+      for (std::string word; command >> word;) words_.push_back(word);
+    }
+    words_.insert(words_.end(), {"--spec", (folder_ / "spec.json").string()});
+  }
+
+  Run run(double timeout_s) {
+    Run out{.spec = spec_, .command = fmt::format("{}", fmt::join(words_, " ")), .started = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))};
+    const ChildResult ended = study::run({.words = words_, .output = folder_ / "stdout", .errors = folder_ / "stderr", .timeout_s = timeout_s, .tick = [this] {
+                                            if (options_.interrupted()) throw Interrupted();
+                                          }});
+    out.seconds = ended.seconds;
+    out.metrics["process_seconds"] = ended.seconds;
+    out.metrics["processor_seconds"] = ended.processor_seconds;
+    is_bench_ ? take_bench(out, ended) : take_summary(out, ended);
+    add_times(out);
+    return out;
+  }
+
+  struct Interrupted {};
+
+ private:
+  void take_bench(Run& out, const ChildResult& ended) {
+    const Json all = Json::parse(text_of(folder_ / "bench.json"), nullptr, false);
+    const bool has_case = all.is_object() && all.contains("benchmarks") && !all["benchmarks"].empty();
+    const Json measured = has_case ? all["benchmarks"][0] : Json::object();
+    if (measured.contains("error_occurred")) {
+      out.status = "does-not-fit";
+      out.reason = measured.value("error_message", "");
+      return;
+    }
+    take_status(out, ended, has_case);
+    if (out.status != "ok") return;
+    take_numbers(measured, "", out.metrics);
+    out.samples_ms = measured["samples_ms"];
+    for (const char* key : {"device", "driver", "version", "commit"})
+      if (all["context"].contains(key)) out.machine[key] = all["context"][key];
+  }
+  void take_summary(Run& out, const ChildResult& ended) {
+    const Json summary = Json::parse(text_of(folder_ / "log" / "summary.json"), nullptr, false);
+    take_status(out, ended, summary.is_object());
+    if (out.status != "ok") return;
+    take_numbers(summary, "", out.metrics);
+    if (summary.contains("samples_ms")) out.samples_ms = summary["samples_ms"];
+    if (summary.contains("device")) out.machine["device"] = summary["device"];
+  }
+  void take_status(Run& out, const ChildResult& ended, bool has_result) const {
+    const std::string said = last_line(text_of(folder_ / "stderr"));
+    if (ended.timed_out) {
+      out.status = "timeout";
+      out.reason = fmt::format("it ran for more than {:.0f} s", ended.seconds);
+    } else if (ended.status != 0 || !has_result) {
+      const bool has_no_room = said.find("memory") != std::string::npos && said.find("accepted:") != std::string::npos;
+      out.status = has_no_room ? "does-not-fit" : ended.status == 2 ? "missing" : "failed";
+      out.reason = said.empty() ? fmt::format("it ended with status {}", ended.status) : said;
+    } else {
+      out.status = "ok";
+    }
+  }
+
+  const RunOptions& options_;
+  fs::path folder_;
+  Json spec_;
+  bool is_bench_ = false;
+  std::vector<std::string> words_;
+};
+
+/// What is known of the cases so far: which go on, how long each takes, and whether that is enough.
+class Progress {
+ public:
+  Progress(const Study& study, const std::vector<Run>& before) : study_(study) {
+    for (const Run& run : before) add(run);
+  }
+  void add(const Run& run) {
+    Known& known = known_[run.name];
+    known.repeats = std::max(known.repeats, run.repeat + 1);
+    known.seconds = run.seconds;
+    if (run.status != "ok") known.is_gap = true;
+    if (run.metrics.contains("ms")) known.values.push_back(run.metrics["ms"].get<double>());
+    ++order_;
+  }
+  bool goes_on(const Case& c, int repeat) const {
+    const auto it = known_.find(c.name);
+    return it == known_.end() || (!it->second.is_gap && it->second.repeats <= repeat);
+  }
+  /// As it took when it ran last; else as the mean of the others did.
+  double seconds(const Case& c) const {
+    const auto it = known_.find(c.name);
+    if (it != known_.end() && it->second.repeats > 0) return it->second.seconds;
+    double sum = 0;
+    for (const auto& [name, known] : known_) sum += known.seconds;
+    return known_.empty() ? 0 : sum / static_cast<double>(known_.size());
+  }
+  double seconds_of_block() const {
+    double sum = 0;
+    for (const Case& c : study_.cases) {
+      const auto it = known_.find(c.name);
+      if (it == known_.end() || !it->second.is_gap) sum += seconds(c);
+    }
+    return sum;
+  }
+  /// Whether every median is known as well as the study asks.
+  bool is_enough() const {
+    return std::ranges::all_of(known_, [&](const auto& one) {
+      const Known& known = one.second;
+      if (known.is_gap) return true;
+      if (std::ssize(known.values) < study_.least_repeats) return false;
+      const Interval interval = median_interval(known.values, {.resamples = 999});
+      return interval.high - interval.low <= study_.narrow * median(known.values);
+    });
+  }
+  std::int64_t order() const { return order_; }
+
+ private:
+  struct Known {
+    int repeats = 0;
+    double seconds = 0;
+    bool is_gap = false;
+    std::vector<double> values;
+  };
+  const Study& study_;
+  std::map<std::string, Known> known_;
+  std::int64_t order_ = 0;
+};
+
+std::vector<const Case*> shuffled(const Study& study, std::uint64_t seed, int repeat) {
+  std::vector<const Case*> out;
+  for (const Case& c : study.cases) out.push_back(&c);
+  std::mt19937_64 random(seed * 1'000'003 + static_cast<std::uint64_t>(repeat));
+  std::ranges::shuffle(out, random);
+  return out;
+}
+
+std::string left(double seconds) { return seconds < 90 ? fmt::format("{:.0f} s", seconds) : fmt::format("{:.0f} min", seconds / 60); }
+
+/// study.json, by which a folder is known; and the folder's earlier runs, where they are of the same study.
+std::vector<Run> begin(const Study& study, const RunOptions& options) {
+  fs::create_directories(options.folder);
+  const fs::path file = options.folder / "study.json";
+  Json about{{"name", study.name}, {"title", study.title}, {"seed", options.seed}, {"platform", options.platform}, {"device", options.device}, {"extent", static_cast<int>(study.extent)}, {"study", study.text}};
+  for (const Case& c : study.cases) about["cases"].push_back({{"name", c.name}, {"spec", c.spec}});
+  if (fs::exists(file)) {
+    if (!options.resume)
+      throw UsageError(fmt::format("study: {} holds a study's results; accepted: --resume to go on with it, or another --out", options.folder.string()));
+    const Json before = Json::parse(text_of(file), nullptr, false);
+    for (const char* key : {"cases", "seed", "platform", "device"})
+      if (!before.is_object() || before.value(key, Json()) != about[key])
+        throw UsageError(fmt::format("study: {} holds another study's results (its {} differ); accepted: the same study, extent, seed and device, or another --out",
+                                     options.folder.string(), key));
+    return read_runs(options.folder);
+  }
+  write_file_atomically(file, [&](FileWriter& out) { out.write(about.dump(1) + "\n"); });
+  return {};
+}
+
+}  // namespace
+
+Json json_of(const Run& run) {
+  return {{"order", run.order},   {"case", run.name},       {"peer", "gemel"},           {"mode", "default"},       {"repeat", run.repeat},   {"status", run.status},
+          {"reason", run.reason}, {"command", run.command}, {"spec", run.spec}, {"samples_ms", run.samples_ms}, {"metrics", run.metrics}, {"machine", run.machine}, {"started", run.started},
+          {"seconds", run.seconds}};
+}
+
+Run run_of(const Json& json) {
+  return {.order = json.at("order"), .name = json.at("case"),   .repeat = json.at("repeat"),   .status = json.at("status"), .reason = json.at("reason"),
+          .metrics = json.at("metrics"), .samples_ms = json.at("samples_ms"), .machine = json.at("machine"), .spec = json.at("spec"), .command = json.at("command"), .started = json.at("started"),
+          .seconds = json.at("seconds")};
+}
+
+std::vector<Run> read_runs(const fs::path& folder) {
+  std::vector<Run> out;
+  std::istringstream in(text_of(folder / kRuns));
+  for (std::string line; std::getline(in, line);) {
+    if (in.eof()) break;  // no end of line: the process that wrote it was killed
+    try {
+      out.push_back(run_of(Json::parse(line)));
+    } catch (const Json::exception&) {
+      throw DataError(fmt::format("study: {}: line {} is no run", (folder / kRuns).string(), out.size() + 1));
+    }
+  }
+  return out;
+}
+
+void run_study(const Study& study, const RunOptions& options) {
+  const auto since = Clock::now();
+  const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - since).count(); };
+  const std::vector<Run> before = begin(study, options);
+  Progress progress(study, before);
+  // A line that a killed process left unfinished goes first.
+  std::string whole;
+  for (const Run& run : before) whole += json_of(run).dump() + "\n";
+  const fs::path file = options.folder / kRuns;
+  write_file_atomically(file, [&](FileWriter& out) { out.write(whole); });
+  RecordFile record(Descriptor(::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)), file);
+  const auto add = [&](Run run, const Case& c, int repeat) {
+    run.order = progress.order() + 1;
+    run.name = c.name;
+    run.repeat = repeat;
+    record.append(json_of(run).dump() + "\n");
+    progress.add(run);
+  };
+  std::string why_ended;
+  for (int repeat = 0; repeat < study.most_repeats && why_ended.empty(); ++repeat) {
+    std::size_t done = 0;
+    for (const Case* c : shuffled(study, options.seed, repeat)) {
+      ++done;
+      if (!progress.goes_on(*c, repeat)) continue;
+      if (options.budget_s > 0 && spent() + progress.seconds(*c) > options.budget_s) {
+        why_ended = "the budget has ended";
+        if (repeat > 0) continue;
+        add({.status = "missing", .reason = why_ended, .spec = c->spec}, *c, repeat);
+        continue;
+      }
+      const double rest = options.budget_s > 0 ? options.budget_s - spent() : 0;
+      options.say(fmt::format("block {}, case {} of {}: {}{}", repeat + 1, done, study.cases.size(), c->name,
+                              rest > 0 ? fmt::format("; at most {} left", left(rest)) : fmt::format("; a block takes {}", left(progress.seconds_of_block()))));
+      try {
+        Run run = Process(*c, options, repeat).run(study.timeout_s);
+        if (run.status != "ok") options.say(fmt::format("  {}: {}", run.status, run.reason));
+        add(std::move(run), *c, repeat);
+      } catch (const Process::Interrupted&) {
+        throw DataError(fmt::format("study: interrupted; go on with --resume --out {}", options.folder.string()));
+      }
+    }
+    if (repeat + 1 >= study.least_repeats && progress.is_enough()) why_ended = "each median is known as well as the study asks";
+  }
+  fs::remove_all(options.folder / "last-run");
+}
+
+}  // namespace gemel::study

@@ -1,0 +1,48 @@
+// StudyRunner: runs the cases of a study, each in a process of its own, in blocks of all cases in random order, and records every process at once.
+#pragma once
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "frontends/study/study.h"
+
+namespace gemel::study {
+
+struct RunOptions {
+  std::filesystem::path program;  // gemel
+  std::filesystem::path folder;   // of the study's results
+  std::string platform, device;   // of every case; empty: the program's choice
+  double budget_s = 0;            // 0: none
+  std::uint64_t seed = 1;
+  bool resume = false;
+  std::function<void(const std::string& line)> say;
+  std::function<bool()> interrupted = [] { return false; };
+};
+
+/// One finished process, as runs.jsonl has it.
+struct Run {
+  std::int64_t order = 0;
+  std::string name;  // of the case
+  int repeat = 0;
+  std::string status, reason;  // "ok", "does-not-fit", "failed", "missing", "timeout"
+  Json metrics = Json::object();
+  Json samples_ms = Json::array();
+  Json machine;  // device, driver and version; null: it did not run
+  Json spec;
+  std::string command, started;
+  double seconds = 0;
+};
+Json json_of(const Run& run);
+Run run_of(const Json& json);
+
+/// The runs that a folder's runs.jsonl has; a last line that was cut off is left out. @throws DataError for a line that is none
+std::vector<Run> read_runs(const std::filesystem::path& folder);
+
+/// Runs until each median is known as well as the study asks, all repeats are done, or the budget has ended. Cases that were not begun are recorded as missing,
+/// with the reason.
+/// @throws UsageError where the folder holds results and `resume` is not asked for, or holds those of another study; DataError where it cannot be written
+void run_study(const Study& study, const RunOptions& options);
+
+}  // namespace gemel::study

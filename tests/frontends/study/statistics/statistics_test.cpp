@@ -1,0 +1,157 @@
+// Statistics of studies against numbers by SciPy (tests/data/statistics/make.py), and on cases whose answer is known.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "frontends/study/statistics/normality.h"
+#include "frontends/study/statistics/time_series.h"
+
+namespace gemel::study {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kSets = 20;
+/// Both compute in double, by series and recursions of some hundred terms.
+constexpr double kRounding = 1e-9;
+/// Resamplings of both sides; their random numbers differ.
+constexpr int kResamples = 200'000;
+
+const json& sets(const char* name) {
+  static const json all = json::parse(std::ifstream(GEMEL_SOURCE_DIR "/tests/data/statistics/scipy.json"));
+  EXPECT_EQ(all[name].size(), kSets);
+  return all[name];
+}
+
+std::vector<double> values(const json& j) { return j.get<std::vector<double>>(); }
+
+void expect_close(double found, double expected, double tolerance = kRounding) { EXPECT_NEAR(found, expected, tolerance * std::max(1.0, std::abs(expected))); }
+void expect_close(const Interval& found, const json& expected, double tolerance = kRounding) {
+  expect_close(found.low, expected[0], tolerance);
+  expect_close(found.high, expected[1], tolerance);
+}
+
+/// Ends of intervals by resampling: a quantile near 0.025 of so many is known to 3 standard errors of 0.01 of the interval's width on each side.
+void expect_resampled(const Interval& found, const json& expected) {
+  const double width = expected[1].get<double>() - expected[0].get<double>();
+  EXPECT_GT(width, 0);
+  EXPECT_NEAR(found.low, expected[0], 0.03 * width);
+  EXPECT_NEAR(found.high, expected[1], 0.03 * width);
+}
+
+TEST(StatisticsBySciPy, of_one_sample) {
+  for (const json& s : sets("single")) {
+    const std::vector<double> sample = values(s["sample"]);
+    const TestResult w = shapiro_wilk(sample);
+    expect_close(w.statistic, s["w"], 1e-7);  // SciPy's quantiles of the normal distribution in this test have 16 digits, its weights come of float constants
+    expect_close(w.p, s["shapiro"], 1e-5);
+    expect_close(quantile(sample, s["q"]), s["quantile"]);
+    expect_close(harmonic_mean(sample), s["harmonic"]);
+    expect_close(geometric_mean(sample), s["geometric"]);
+    expect_close(variance(sample), s["variance"]);
+    expect_resampled(bootstrap_interval({sample}, [](const Samples& x) { return mean(x[0]); }, {.resamples = kResamples}), s["interval"]);
+  }
+}
+
+TEST(StatisticsBySciPy, of_two_samples) {
+  int exact = 0;
+  for (const json& s : sets("pairs")) {
+    const std::vector<double> a = values(s["a"]), b = values(s["b"]);
+    const TestResult u = mann_whitney(a, b);
+    expect_close(u.statistic, s["u"]);
+    expect_close(u.p, s["mann_whitney"]);
+    const MeanDifference d = welch(a, b);
+    expect_close(d.interval(), s["welch_interval"]);
+    expect_close(d.degrees, s["degrees"]);
+    expect_close(equivalence_test(d, s["margin"]).p, s["equivalence"]);
+    const double p = s["permutation"], found = permutation_test(a, b, difference_of_means).p;
+    const bool all = std::tgamma(a.size() + b.size() + 1) / std::tgamma(a.size() + 1) / std::tgamma(b.size() + 1) < 20'000;
+    exact += all;
+    EXPECT_NEAR(found, p, all ? kRounding : 4 * std::sqrt(p * (2 - p) / 20'000)) << "of a tail of p / 2, twice";
+    expect_resampled(bootstrap_interval({a, b}, [](const Samples& x) { return mean(x[0]) / mean(x[1]); }, {.resamples = kResamples}), s["ratio_interval"]);
+  }
+  EXPECT_GE(exact, 3);
+}
+
+TEST(StatisticsBySciPy, of_blocks) {
+  for (const json& s : sets("blocks")) {
+    const std::vector<double> differences = values(s["differences"]);
+    expect_close(sign_flip_test(differences).p, s["sign_flip"]);
+    expect_close(paired(differences).interval(), s["interval"]);
+  }
+}
+
+TEST(StatisticsBySciPy, of_several_samples) {
+  for (const json& s : sets("several")) {
+    const AnalysisOfVariance f = analysis_of_variance(s["groups"].get<Samples>());
+    expect_close(f.f, s["f"]);
+    expect_close(f.p, s["anova"]);
+    const TestResult tau = trend_test(values(s["x"]), values(s["y"]));
+    expect_close(tau.statistic, s["tau"]);
+    expect_close(tau.p, s["trend"]);
+    const std::vector<double> adjusted = holm(values(s["p"])), expected = values(s["holm"]);
+    ASSERT_EQ(adjusted.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) expect_close(adjusted[i], expected[i]);
+  }
+}
+
+TEST(Statistics, a_warm_up_is_found_and_a_series_that_never_rests_is_told) {
+  std::vector<double> series;
+  for (int i = 0; i < 60; ++i) series.push_back(10 + (i < 9 ? 5 - 0.5 * i : 0) + 0.05 * std::sin(3.7 * i));
+  const auto found = warm_up(series);
+  ASSERT_TRUE(found);
+  EXPECT_GE(*found, 8u);
+  EXPECT_LE(*found, 11u);
+  EXPECT_EQ(warm_up(std::vector<double>(30, 1.0)), std::size_t{0});
+  std::vector<double> falling;
+  for (int i = 0; i < 40; ++i) falling.push_back(100 * std::exp(-0.1 * i));
+  EXPECT_FALSE(warm_up(falling));
+}
+
+TEST(Statistics, drift_is_a_trend_in_the_order_of_measurement) {
+  std::vector<double> rising, level;
+  for (int i = 0; i < 24; ++i) {
+    rising.push_back(10 + 0.01 * i + 0.02 * std::sin(2.3 * i));
+    level.push_back(10 + 0.02 * std::sin(2.3 * i));
+  }
+  EXPECT_LT(drift(rising).p, 0.01);
+  EXPECT_GT(drift(rising).statistic, 0);
+  EXPECT_GT(drift(level).p, 0.2);
+}
+
+TEST(Statistics, samples_of_equal_values_differ_in_nothing) {
+  const std::vector<double> a(6, 2.0), b(7, 2.0), c(6, 3.0);
+  EXPECT_EQ(mann_whitney(a, b).p, 1);
+  EXPECT_EQ(permutation_test(a, b, difference_of_means).p, 1);
+  EXPECT_EQ(equivalence_test(welch(a, b), 0.1).p, 0);
+  EXPECT_EQ(equivalence_test(welch(a, c), 0.1).p, 1);
+  EXPECT_EQ(analysis_of_variance({a, b}).p, 1);
+  EXPECT_EQ(analysis_of_variance({a, c}).p, 0);
+  EXPECT_EQ(trend_test(a, a).p, 1);
+  EXPECT_EQ(median_interval(a).low, 2);
+  EXPECT_NEAR(cliffs_delta(a, c), -1, kRounding);
+}
+
+TEST(Statistics, intervals_cover_the_median_as_often_as_they_say) {
+  // Of 400 samples of 12 from a skewed distribution with median 1, between 91 and 99 % of 95 % intervals hold it: 5 standard errors of 0.011, and what
+  // is known of BCa on samples so small.
+  std::uint64_t state = 1;
+  const auto uniform = [&] {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (static_cast<double>(state >> 11) + 0.5) / 9007199254740992.0;
+  };
+  int holds = 0;
+  for (int i = 0; i < 400; ++i) {
+    std::vector<double> sample;
+    for (int j = 0; j < 12; ++j) sample.push_back(-std::log(uniform()) / std::log(2.0));
+    const Interval interval = median_interval(sample, {.resamples = 999});
+    holds += interval.low <= 1 && interval.high >= 1;
+  }
+  EXPECT_GE(holds, 364);
+  EXPECT_LE(holds, 396);
+}
+
+}  // namespace
+}  // namespace gemel::study
