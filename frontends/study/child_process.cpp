@@ -3,14 +3,17 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
 #include "engine/base/error.h"
+#include "engine/base/files/file.h"
 
 namespace gemel::study {
 namespace {
@@ -21,42 +24,36 @@ constexpr std::chrono::milliseconds kPoll{20}, kGrace{5000};
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 double seconds(const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); }
 
-/// Files for the output, a process group of its own, which a terminal's Ctrl-C does not reach, and signals as a program expects them.
-class Start {
- public:
-  explicit Start(const Child& child) {
-    ::posix_spawn_file_actions_init(&actions_);
-    ::posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_addopen(&actions_, STDOUT_FILENO, child.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    ::posix_spawn_file_actions_addopen(&actions_, STDERR_FILENO, child.errors.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    ::posix_spawnattr_init(&attributes_);
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    ::posix_spawnattr_setsigmask(&attributes_, &none);
-    ::posix_spawnattr_setsigdefault(&attributes_, &all);
-    ::posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-  }
-  ~Start() {
-    ::posix_spawn_file_actions_destroy(&actions_);
-    ::posix_spawnattr_destroy(&attributes_);
-  }
-  Start(const Start&) = delete;
-  Start& operator=(const Start&) = delete;
-  pid_t run(std::vector<std::string> words) const {
-    std::vector<char*> pointers;
-    for (std::string& word : words) pointers.push_back(word.data());
-    pointers.push_back(nullptr);
-    pid_t process = -1;
-    if (const int error = ::posix_spawnp(&process, words[0].c_str(), &actions_, &attributes_, pointers.data(), environ))
-      throw DataError(fmt::format("{} does not start: {}", words[0], system_message(error)));
-    return process;
-  }
+/// In the new process: files for the output, a process group of its own, which a terminal's Ctrl-C does not reach, signals as a program expects them, and an
+/// end when the study ends, however it does. Only calls that are safe behind a fork of a process with threads.
+[[noreturn]] void become(char** words, const char* output, const char* errors, pid_t parent) {
+  const auto onto = [](const char* file, int flags, int descriptor) {
+    const int opened = ::open(file, flags, 0644);
+    return opened >= 0 && ::dup2(opened, descriptor) >= 0 && (opened == descriptor || ::close(opened) == 0);
+  };
+  constexpr int kNew = O_WRONLY | O_CREAT | O_TRUNC;
+  sigset_t none;
+  sigemptyset(&none);
+  for (int signal = 1; signal < NSIG; ++signal) ::signal(signal, SIG_DFL);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != parent) ::_exit(127);  // it has ended already
+  if (onto("/dev/null", O_RDONLY, STDIN_FILENO) && onto(output, kNew, STDOUT_FILENO) && onto(errors, kNew, STDERR_FILENO)) ::execvp(words[0], words);
+  ::_exit(127);
+}
 
- private:
-  posix_spawn_file_actions_t actions_{};
-  posix_spawnattr_t attributes_{};
-};
+pid_t started(const Child& child) {
+  std::vector<std::string> words = child.words;
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  const pid_t parent = ::getpid(), process = ::fork();
+  if (process < 0) throw DataError(fmt::format("{} does not start: {}", words[0], system_message(errno)));
+  if (process == 0) become(pointers.data(), child.output.c_str(), child.errors.c_str(), parent);
+  ::setpgid(process, process);  // whoever is first
+  return process;
+}
 
 /// Ends the group and waits for its leader, however the caller leaves.
 class Group {
@@ -92,7 +89,7 @@ class Group {
 
 ChildResult run(const Child& child) {
   const auto begin = Clock::now();
-  Group group(Start(child).run(child.words));
+  Group group(started(child));
   ChildResult out;
   while (!group.has_ended()) {
     std::this_thread::sleep_for(kPoll);

@@ -22,7 +22,8 @@ struct Child {
   std::function<void()> tick = [] {};
 };
 
-/// Runs it in a process group of its own, which gets SIGTERM and then SIGKILL after the timeout. @throws SystemError where it cannot be started
+/// Runs it in a process group of its own, which gets SIGTERM and then SIGKILL after the timeout.
+/// @throws DataError where no process can be made; a program that is not there ends with status 127
 ChildResult run(const Child& child);
 
 }  // namespace gemel::study

@@ -28,16 +28,6 @@ std::vector<double> values_of(const Results& results, const Case& c) {
   return out;
 }
 
-std::string shown(const Estimate& e) {
-  return e.gap.empty() ? fmt::format("{:.4g} ({:.4g} to {:.4g}{})", e.median, e.interval.low, e.interval.high, e.is_range ? fmt::format(", all {}", e.n) : "") : e.gap;
-}
-
-std::string machine_of(const Results& results) {
-  for (const Run& run : results.runs())
-    if (!run.machine.is_null()) return run.machine.dump(1);
-  return "no process ended well";
-}
-
 }  // namespace
 
 Page comparison(const std::filesystem::path& a, const std::filesystem::path& b) {
@@ -65,12 +55,15 @@ Page comparison(const std::filesystem::path& a, const std::filesystem::path& b) 
   for (const Row& row : rows) {
     const bool both = row.a.gap.empty() && row.b.gap.empty();
     const double p_adjusted = row.p ? adjusted[next++] : 1;
-    grid.rows.push_back({row.name, shown(row.a), shown(row.b), both ? fmt::format("{:.3f}", row.a.median / row.b.median) : "",
+    grid.rows.push_back({row.name, text_of(row.a), text_of(row.b), both ? fmt::format("{:.3f}", row.a.median / row.b.median) : "",
                          row.ratio ? fmt::format("{:.3f} to {:.3f}", row.ratio->low, row.ratio->high) : "", row.p ? fmt::format("{:.3g}", p_adjusted) : "",
-                         !row.p ? "too few processes" : p_adjusted < 0.05 ? "differs" : "undecided"});
+                         !row.p              ? "too few processes"
+                         : p_adjusted < 0.05 ? "differs"
+                                             : "undecided"});
   }
-  return {fmt::format("{}: A and B", of_a.title), {Paragraph{fmt::format("A: {}. B: {}. A ratio above 1: B is faster.", a.string(), b.string())}, grid,
-                                                   Heading{"Machine of A"}, Listing{machine_of(in_a)}, Heading{"Machine of B"}, Listing{machine_of(in_b)}}};
+  return {fmt::format("{}: A and B", of_a.title),
+          {Paragraph{fmt::format("A: {}. B: {}. A ratio above 1: B is faster.", a.string(), b.string())}, grid, Heading{"Machine of A"},
+           Listing{in_a.machine()}, Heading{"Machine of B"}, Listing{in_b.machine()}}};
 }
 
 }  // namespace gemel::study

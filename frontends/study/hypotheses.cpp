@@ -38,7 +38,8 @@ std::vector<double> log_ratios(const Hypothesis& h, const Study& study, const Re
     if (of_a.empty() || of_b.empty()) continue;  // a gap, which the table shows
     ++pairs;
     for (const auto& [block, value] : of_a)
-      if (const auto other = of_b.find(block); other != of_b.end() && value > 0 && other->second > 0) by_block[block].push_back(std::log(value / other->second));
+      if (const auto other = of_b.find(block); other != of_b.end() && value > 0 && other->second > 0)
+        by_block[block].push_back(std::log(value / other->second));
   }
   std::vector<double> out;
   for (const auto& [block, all] : by_block)
@@ -150,7 +151,7 @@ std::string shown_p(double p) { return p < 0.001 ? "p < 0.001" : fmt::format("p 
 /// Whether what was found is what the text says.
 std::string holds(const Hypothesis& h, const Verdict& v) {
   const bool differs = v.verdict == "differs", is_equal = v.verdict.starts_with("equal");
-  if (!differs && !is_equal) return "open";
+  if (!differs && !is_equal) return "open, nothing is decided";
   const double effect = v.effect.value_or(1), direction = h.method == Method::trend ? v.statistic.value_or(0) : std::log(effect);
   bool yes = false;
   if (h.expected == "equal" || h.expected == "level" || h.expected == "does not matter")
@@ -159,7 +160,7 @@ std::string holds(const Hypothesis& h, const Verdict& v) {
     yes = differs;
   else
     yes = differs && (direction > 0) == (h.expected == "above 1" || h.expected == "rises");
-  return yes ? "holds here" : "does not hold here";
+  return yes ? "it holds" : "it does not hold";
 }
 
 }  // namespace
@@ -182,15 +183,17 @@ void decide(const Hypothesis& h, Verdict& v) {
     v.sentence = "Nothing was measured: see the gaps of the table.";
     return;
   }
-  const std::string what = h.method == Method::ratio ? fmt::format("The ratio of {} is {:.3f}", h.metric, *v.effect)
-                                                     : fmt::format("From the least {0} to the largest {1} changes by a factor of {2:.3f}", h.over, h.metric, *v.effect);
+  const std::string what = h.method == Method::ratio
+                               ? fmt::format("The ratio of {} is {:.3f}", h.metric, *v.effect)
+                               : fmt::format("From the least {0} to the largest {1} changes by a factor of {2:.3f}", h.over, h.metric, *v.effect);
   if (!v.p) {
     const std::string span = v.interval ? fmt::format(" ({:.3f} to {:.3f} in {} blocks)", v.interval->low, v.interval->high, v.n) : "";
     v.sentence = fmt::format("{}{}; fewer than {} processes of each case: no interval, no test, so nothing is decided.", what, span, kLeastProcesses);
     return;
   }
-  v.sentence = fmt::format("{} (95 %: {:.3f} to {:.3f}; n = {}; {}; {}, over all hypotheses {}): {}. A difference of {:.1f} % would have been seen in 80 % of such studies.",
-                           what, v.interval->low, v.interval->high, v.n, v.method, shown_p(*v.p), shown_p(*v.p_adjusted), v.verdict, 100 * *v.could_have_seen);
+  v.sentence = fmt::format(
+      "{} (95 %: {:.3f} to {:.3f}; n = {}; {}; {}, over all hypotheses {}): {}. A difference of {:.1f} % would have been seen in 80 % of such studies.", what,
+      v.interval->low, v.interval->high, v.n, v.method, shown_p(*v.p), shown_p(*v.p_adjusted), v.verdict, 100 * *v.could_have_seen);
 }
 
 }  // namespace gemel::study

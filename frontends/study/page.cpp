@@ -63,7 +63,7 @@ std::string markdown(const Page& page) {
         out += "\n";
         for (const std::string& item : list.items) out += "- " + item + "\n";
       },
-      [&](const Grid& grid) { 
+      [&](const Grid& grid) {
         out += "\n" + grid.caption + "\n\n" + row(grid.head) + row(std::vector<std::string>(grid.head.size(), "---"));
         for (const auto& one : grid.rows) out += row(one);
       },

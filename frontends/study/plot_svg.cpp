@@ -59,10 +59,14 @@ class Scale {
 std::string mark(std::size_t line, double x, double y) {
   const char* colour = kColours[line % kColours.size()];
   switch (line % kMarks) {
-    case 0: return fmt::format("<circle cx='{:.1f}' cy='{:.1f}' r='4' fill='{}'/>", x, y, colour);
-    case 1: return fmt::format("<rect x='{:.1f}' y='{:.1f}' width='7' height='7' fill='white' stroke='{}' stroke-width='2'/>", x - 3.5, y - 3.5, colour);
-    case 2: return fmt::format("<path d='M{:.1f} {:.1f}l5 8h-10z' fill='{}'/>", x, y - 5, colour);
-    default: return fmt::format("<path d='M{:.1f} {:.1f}l8 8m0-8l-8 8' stroke='{}' stroke-width='2'/>", x - 4, y - 4, colour);
+    case 0:
+      return fmt::format("<circle cx='{:.1f}' cy='{:.1f}' r='4' fill='{}'/>", x, y, colour);
+    case 1:
+      return fmt::format("<rect x='{:.1f}' y='{:.1f}' width='7' height='7' fill='white' stroke='{}' stroke-width='2'/>", x - 3.5, y - 3.5, colour);
+    case 2:
+      return fmt::format("<path d='M{:.1f} {:.1f}l5 8h-10z' fill='{}'/>", x, y - 5, colour);
+    default:
+      return fmt::format("<path d='M{:.1f} {:.1f}l8 8m0-8l-8 8' stroke='{}' stroke-width='2'/>", x - 4, y - 4, colour);
   }
 }
 
@@ -81,12 +85,23 @@ std::vector<double> apart(const Scale& scale, double least) {
 std::string escaped(const std::string& text) {
   std::string out;
   for (const char c : text) switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\'': out += "&#39;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += c;
     }
   return out;
 }
@@ -102,12 +117,14 @@ std::string plot_svg(const std::vector<Line>& lines, const Axis& x, const Axis& 
   if (!y.is_log) ys.low = std::min(ys.low, 0.0);  // lengths from 0 compare
   const double bottom = kHeight - kBottom, right = kWidth - kRight;
   const Scale to_x(xs, {kLeft + 12, right - 12}, x.is_log), to_y(ys, {bottom - 4, kTop + 8}, y.is_log);
-  std::string out = fmt::format("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {} {}' font-family='sans-serif' font-size='13' role='img'>", kWidth, kHeight);
+  std::string out =
+      fmt::format("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {} {}' font-family='sans-serif' font-size='13' role='img'>", kWidth, kHeight);
   for (const double t : apart(to_y, 18))
     out += fmt::format("<path d='M{0} {1:.1f}H{2}' stroke='#ddd'/><text x='{3}' y='{4:.1f}' text-anchor='end'>{5}</text>", kLeft, to_y(t), right, kLeft - 6,
                        to_y(t) + 4, shown(t));
   for (const double t : apart(to_x, 44))
-    out += fmt::format("<path d='M{0:.1f} {1}v5' stroke='#333'/><text x='{0:.1f}' y='{2}' text-anchor='middle'>{3}</text>", to_x(t), bottom, bottom + 19, shown(t));
+    out += fmt::format("<path d='M{0:.1f} {1}v5' stroke='#333'/><text x='{0:.1f}' y='{2}' text-anchor='middle'>{3}</text>", to_x(t), bottom, bottom + 19,
+                       shown(t));
   out += fmt::format("<path d='M{0} {1}V{2}H{3}' fill='none' stroke='#333'/>", kLeft, kTop, bottom, right);
   out += fmt::format("<text x='{:.1f}' y='{}' text-anchor='middle'>{}</text>", (kLeft + right) / 2, kHeight - 12, escaped(x.label));
   out += fmt::format("<text transform='translate(16 {:.1f}) rotate(-90)' text-anchor='middle'>{}</text>", (kTop + bottom) / 2, escaped(y.label));

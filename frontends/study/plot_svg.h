@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/study/statistics/summary.h"
+#include "frontends/study/statistics/averages.h"
 
 namespace gemel::study {
 

@@ -17,11 +17,6 @@ namespace fs = std::filesystem;
 
 std::string word_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
-std::string shown(const Estimate& e) {
-  if (!e.gap.empty()) return e.gap;
-  return fmt::format("{:.4g} ({:.4g} to {:.4g}{})", e.median, e.interval.low, e.interval.high, e.is_range ? fmt::format(", all {}", e.n) : "");
-}
-
 void write(const fs::path& file, const std::string& text) {
   fs::create_directories(file.parent_path());
   write_file_atomically(file, [&](FileWriter& out) { out.write(text); });
@@ -88,7 +83,7 @@ Grid grid_of(const Table& table, const Study& study, const Results& results) {
       if (column == base_column && found.back().gap.empty()) base = found.back().median;
     }
     if (table.columns.empty()) found.push_back(results.estimate(*group[0], table.metric));
-    for (const Estimate& e : found) row.push_back(shown(e));
+    for (const Estimate& e : found) row.push_back(text_of(e));
     for (std::size_t i = 0; i < columns.size(); ++i)
       if (!base_column.is_null() && columns[i] != base_column)
         row.push_back(base > 0 && found[i].gap.empty() ? fmt::format("{:.3f}", found[i].median / base) : "");
@@ -133,34 +128,26 @@ std::string first_line(const Study& study, const Results& results) {
   std::set<int> blocks;
   std::size_t ok = 0;
   double seconds = 0;
-  for (const Run& run : results.runs()) {
+  for (const ProcessRecord& run : results.runs()) {
     blocks.insert(run.repeat);
     ok += run.status == "ok";
     seconds += run.seconds;
   }
-  return fmt::format("Measured: {} processes of {} cases in {} blocks, each block in another random order, {:.0f} s in all. Nothing is scaled.", ok, study.cases.size(),
-                     blocks.size(), seconds);
+  return fmt::format("Measured: {} processes of {} cases in {}, {:.0f} s in all. Nothing is scaled.", ok, study.cases.size(), blocks.size(), seconds);
 }
 
 /// How the report keeps the rules of T. Hoefler, R. Belli, Scientific benchmarking of parallel computing systems, 2015.
 ListItems rules() {
-  return {{"1, speed-ups: each table has absolute figures, and ratios stand beside the base that it names.",
-           "2, subsets: every case of the study is in the tables, gaps with their reasons.",
-           "3, 4, averages: medians; rates come of median times; ratios are averaged geometrically.",
-           "5, 6, variation and normality: intervals of medians by bootstrap (BCa) and sign-flip tests suppose no distribution; intervals of ratios and tests of "
-           "equality are of logarithms of ratios, by Student's t.",
-           "7, comparisons: by tests, with p adjusted by Holm over all hypotheses of the study; the unit is the process, not the step.",
-           "8, percentiles: samples_ms of every process are in runs.jsonl.",
-           "9, factors: the spec of every process is in runs.jsonl, the machine below.",
-           "10, time of ranks: a step is as long as on the slowest rank.",
-           "11, bounds: the study says where one is drawn.",
-           "12, lines join points only along a factor of numbers."}};
-}
-
-std::string context_of(const Results& results) {
-  for (const Run& run : results.runs())
-    if (!run.machine.is_null()) return run.machine.dump(1);
-  return "no process ended well";
+  return {
+      {"1, speed-ups: each table has absolute figures, and ratios stand beside the base that it names.",
+       "2, subsets: every case of the study is in the tables, gaps with their reasons.",
+       "3, 4, averages: medians; rates come of median times; ratios are averaged geometrically.",
+       "5, 6, variation and normality: intervals of medians by bootstrap (BCa) and sign-flip tests suppose no distribution; intervals of ratios and tests of "
+       "equality are of logarithms of ratios, by Student's t.",
+       "7, comparisons: by tests, with p adjusted by Holm over all hypotheses of the study; the unit is the process, not the step.",
+       "8, percentiles: samples_ms of every process are in runs.jsonl.", "9, factors: the spec of every process is in runs.jsonl, the machine below.",
+       "10, time of ranks: a step is as long as on the slowest rank.", "11, bounds: the study says where one is drawn.",
+       "12, lines join points only along a factor of numbers."}};
 }
 
 }  // namespace
@@ -172,7 +159,7 @@ void write_report(const Study& study, const Results& results, const fs::path& fo
   add(Heading{"The question and the answer"});
   add(Paragraph{study.question});
   ListItems answers;
-  for (const Verdict& v : results.verdicts()) answers.items.push_back(fmt::format("{} {}: {}.", v.claim, v.claim_holds, v.verdict));
+  for (const Verdict& v : results.verdicts()) answers.items.push_back(fmt::format("{} Here: {}.", v.claim, v.claim_holds));
   if (!answers.items.empty()) add(std::move(answers));
   if (ListItems gaps = gaps_of(study, results); !gaps.items.empty()) {
     add(Heading{"Gaps"});
@@ -191,9 +178,12 @@ void write_report(const Study& study, const Results& results, const fs::path& fo
     add(Figure{fmt::format("{} Bars: 95 % intervals of the median.", plot.caption), svg, "plots/" + plot.name + ".svg"});
   }
   if (!results.verdicts().empty()) add(Heading{"What published studies found, and what is found here"});
-  for (const Verdict& v : results.verdicts()) add(Paragraph{fmt::format("{} ({}) {} The statement {}.", v.claim, v.source, v.sentence, v.claim_holds == "open" ? "stays open" : v.claim_holds)});
+  for (const Verdict& v : results.verdicts()) add(Paragraph{fmt::format("{} ({}) {} Here: {}.", v.claim, v.source, v.sentence, v.claim_holds)});
   for (const Published& p : study.published) {
-    Grid grid{.caption = fmt::format("Published{}: {} {} ({}){}", p.evidence == "figure_reading" ? ", read off a figure" : p.evidence == "secondary" ? ", as others quote it" : "",
+    Grid grid{.caption = fmt::format("Published{}: {} {} ({}){}",
+                                     p.evidence == "figure_reading" ? ", read off a figure"
+                                     : p.evidence == "secondary"    ? ", as others quote it"
+                                                                    : "",
                                      p.caption, p.unit.empty() ? "" : "[" + p.unit + "]", p.source, ""),
               .head = p.columns};
     for (const Json& row : p.rows) {
@@ -206,10 +196,10 @@ void write_report(const Study& study, const Results& results, const fs::path& fo
   add(Heading{"How it was measured"});
   for (const std::string& remark : study.remarks) add(Paragraph{remark});
   add(rules());
-  add(Listing{context_of(results)});
+  add(Listing{results.machine()});
   std::string commands;
   std::set<std::string> seen;
-  for (const Run& run : results.runs())
+  for (const ProcessRecord& run : results.runs())
     if (seen.insert(run.name).second) commands += fmt::format("{}: {} with {}\n", run.name, run.command, run.spec.dump());
   add(Listing{commands});
   write(folder / "results.json", results.json().dump(1) + "\n");

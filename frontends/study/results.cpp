@@ -47,21 +47,31 @@ Json json_of(const Verdict& v) {
 }  // namespace
 
 std::vector<std::vector<const Case*>> alike_but_for(const std::vector<const Case*>& cases, const std::vector<std::string>& factors) {
-  std::vector<std::pair<Json, std::vector<const Case*>>> groups;
+  struct Group {
+    Json rest;
+    std::vector<const Case*> cases;
+  };
+  std::vector<Group> groups;
   for (const Case* c : cases) {
     Json rest = c->factors;
     for (const std::string& factor : factors) rest.erase(factor);
-    auto it = std::ranges::find(groups, rest, [](const auto& group) { return group.first; });
-    if (it == groups.end()) it = groups.insert(groups.end(), {rest, {}});
-    it->second.push_back(c);
+    auto it = std::ranges::find_if(groups, [&](const Group& group) { return group.rest == rest; });
+    if (it == groups.end()) it = groups.insert(groups.end(), Group{rest, {}});
+    it->cases.push_back(c);
   }
   std::vector<std::vector<const Case*>> out;
-  for (auto& [rest, group] : groups) out.push_back(std::move(group));
+  for (Group& group : groups) out.push_back(std::move(group.cases));
   return out;
 }
 
-Results::Results(const Study& study, std::vector<Run> runs) : study_(study), runs_(std::move(runs)) {
-  for (const Run& run : runs_) by_case_[run.name].push_back(&run);
+std::string text_of(const Estimate& e) {
+  if (!e.gap.empty()) return e.gap;
+  if (e.n == 1) return fmt::format("{:.4g} (one process)", e.median);
+  return fmt::format("{:.4g} ({:.4g} to {:.4g}{})", e.median, e.interval.low, e.interval.high, e.is_range ? fmt::format(", all {}", e.n) : "");
+}
+
+Results::Results(const Study& study, std::vector<ProcessRecord> runs) : study_(study), runs_(std::move(runs)) {
+  for (const ProcessRecord& run : runs_) by_case_[run.name].push_back(&run);
   std::vector<double> p;
   for (const Hypothesis& h : study.hypotheses) {
     verdicts_.push_back(tested(h, study, *this));
@@ -79,7 +89,7 @@ std::map<int, double> Results::values(const Case& c, const std::string& metric) 
   std::map<int, double> out;
   const auto it = by_case_.find(c.name);
   if (it == by_case_.end()) return out;
-  for (const Run* run : it->second)
+  for (const ProcessRecord* run : it->second)
     if (run->status == "ok" && run->metrics.contains(metric)) out[run->repeat] = run->metrics[metric].get<double>();
   return out;
 }
@@ -93,7 +103,7 @@ Estimate Results::estimate(const Case& c, const std::string& metric) const {
     if (it == by_case_.end()) {
       out.gap = "did not run";
     } else {
-      const Run& last = *it->second.back();
+      const ProcessRecord& last = *it->second.back();
       out.gap = last.status == "ok" ? fmt::format("says no {}", metric) : fmt::format("{}: {}", last.status, last.reason);
     }
     return out;
@@ -105,7 +115,13 @@ Estimate Results::estimate(const Case& c, const std::string& metric) const {
 }
 
 bool Results::is_whole() const {
-  return std::ranges::all_of(runs_, [](const Run& run) { return run.status == "ok" || run.status == "does-not-fit" || run.status == "missing"; });
+  return std::ranges::all_of(runs_, [](const ProcessRecord& run) { return run.status == "ok" || run.status == "does-not-fit" || run.status == "missing"; });
+}
+
+std::string Results::machine() const {
+  for (const ProcessRecord& run : runs_)
+    if (!run.machine.is_null()) return run.machine.dump(1);
+  return "no process ended well";
 }
 
 Json Results::json() const {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "frontends/study/statistics/summary.h"
+#include "frontends/study/statistics/averages.h"
 #include "frontends/study/study_runner.h"
 
 namespace gemel::study {
@@ -17,26 +17,29 @@ inline constexpr int kLeastProcesses = 6;
 struct Estimate {
   int n = 0;
   double median = 0;
-  Interval interval;      // 95 %; the range below kLeastProcesses
+  Interval interval;  // 95 %; the range below kLeastProcesses
   bool is_range = false;
-  std::string gap;        // why there is none: "does not fit: ..."
+  std::string gap;  // why there is none: "does not fit: ..."
 };
+
+/// "12.3 (12.1 to 12.6)", or the gap's reason.
+std::string text_of(const Estimate& estimate);
 
 struct Verdict {
   std::string name, claim, source, method, metric;
-  int n = 0;                                // blocks or processes
+  int n = 0;  // blocks or processes
   std::optional<double> statistic, p, p_adjusted, effect, could_have_seen;
   std::optional<Interval> interval;
-  std::string verdict;                      // "differs", "equal within 5 %", "undecided"
-  std::string claim_holds;                  // "holds here", "does not hold here", "open"
-  std::string sentence;                     // what was found, and how sure it is
+  std::string verdict;      // "differs", "equal within 5 %", "undecided"
+  std::string claim_holds;  // "it holds", "it does not hold", "open, nothing is decided"
+  std::string sentence;     // what was found, and how sure it is
 };
 
 class Results {
  public:
-  Results(const Study& study, std::vector<Run> runs);
+  Results(const Study& study, std::vector<ProcessRecord> runs);
 
-  const std::vector<Run>& runs() const { return runs_; }
+  const std::vector<ProcessRecord>& runs() const { return runs_; }
   Estimate estimate(const Case& c, const std::string& metric) const;
   /// Values of one metric of a case, by block.
   std::map<int, double> values(const Case& c, const std::string& metric) const;
@@ -44,13 +47,15 @@ class Results {
   const std::vector<Verdict>& verdicts() const { return verdicts_; }
   /// Whether every case is ok, does not fit or is missing.
   bool is_whole() const;
+  /// Device, driver and version, as the first process that ended well had them.
+  std::string machine() const;
   /// results.json.
   Json json() const;
 
  private:
   const Study& study_;
-  std::vector<Run> runs_;
-  std::map<std::string, std::vector<const Run*>> by_case_;
+  std::vector<ProcessRecord> runs_;
+  std::map<std::string, std::vector<const ProcessRecord*>> by_case_;
   std::vector<Verdict> verdicts_;
 };
 

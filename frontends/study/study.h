@@ -14,9 +14,9 @@ enum class Extent { quick, usual, full };
 
 /// One process, repeated.
 struct Case {
-  std::string name;     // "resnet18/batch-size=8/graph": the factors' values
-  Json factors;         // by name, in the order of the file
-  Json spec;            // of the run, without defaults
+  std::string name;  // "resnet18/batch-size=8/graph": the factors' values
+  Json factors;      // by name, in the order of the file
+  Json spec;         // of the run, without defaults
 };
 
 /// Cases that are alike but for some factors: each of these has the value given.
@@ -45,11 +45,11 @@ struct Hypothesis {
   std::string name, claim, source;
   Method method = Method::ratio;
   std::string metric;
-  Selection a, b;                    // of a ratio: metric of a over that of b, over all pairs of cases that are alike in the other factors
-  std::string over;                  // of a trend or an analysis of variance: a factor of numbers
+  Selection a, b;    // of a ratio: metric of a over that of b, over all pairs of cases that are alike in the other factors
+  std::string over;  // of a trend or an analysis of variance: a factor of numbers
   Selection where = Json::object();
-  double margin = 0.05;              // a ratio nearer to 1 is of no interest
-  std::string expected;              // "below 1", "above 1", "equal", "rises", "falls", "matters", "does not matter"
+  double margin = 0.05;  // a ratio nearer to 1 is of no interest
+  std::string expected;  // "below 1", "above 1", "equal", "rises", "falls", "matters", "does not matter"
 };
 
 struct Published {
@@ -62,8 +62,8 @@ struct Study {
   std::string name, title, question, source;
   std::vector<Case> cases;
   int least_repeats = 6, most_repeats = 30;
-  double narrow = 0.05;         // runs go on until each median's interval is narrower than this share of it
-  double timeout_s = 600;       // of one process
+  double narrow = 0.05;    // runs go on until each median's interval is narrower than this share of it
+  double timeout_s = 600;  // of one process
   std::vector<Table> tables;
   std::vector<Plot> plots;
   std::vector<Hypothesis> hypotheses;

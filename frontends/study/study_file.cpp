@@ -1,13 +1,13 @@
 // Reads studies: TOML, and what a case, a table, a plot and a hypothesis may say.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <toml++/toml.h>
 
 #include <algorithm>
 #include <fstream>
 #include <initializer_list>
 #include <set>
 #include <sstream>
-#include <toml++/toml.h>
 
 #include "engine/base/accepted.h"
 #include "engine/base/error.h"
@@ -160,16 +160,14 @@ class Grid {
   std::vector<Case> made_;
 };
 
-/// @param changed  axes of the extent, which replace those of the same names
-std::vector<Case> read_grid(Keys& grid, const Json& shared, const Json& changed) {
+/// Axes of the extent replace those of the same names.
+std::vector<Case> read_grid(Keys& grid, const Json& shared, Extent extent) {
   Json common = shared;
   common.update(grid.object("spec"));
   Json axes = grid.object("axes");
   if (axes.empty()) grid.refuse(grid.table(), "[[grid]] has no axes");
-  for (const auto& [factor, values] : grid.object("quick").items())
-    if (changed == "quick") axes[factor] = values;
-  for (const auto& [factor, values] : grid.object("full").items())
-    if (changed == "full") axes[factor] = values;
+  const Json quick = grid.object("quick"), full = grid.object("full");
+  axes.update(extent == Extent::quick ? quick : extent == Extent::full ? full : Json::object());
   Grid out(std::move(common));
   for (const auto& [factor, values] : axes.items()) {
     for (const Json& value : values.is_array() ? values : Json::array({values}))
@@ -210,15 +208,21 @@ void require_one_case_a_cell(const Keys& keys, const Table& table, const Study& 
     std::string cell;
     for (const auto& [factor, value] : c->factors.items())
       if (factor == table.columns || std::ranges::count(table.rows, factor)) cell += value.dump() + ";";
-    if (!seen.insert(cell).second) keys.refuse(keys.table(), fmt::format("table {}: two cases fall into one cell; accepted: rows and columns that name every axis", table.name));
+    if (!seen.insert(cell).second)
+      keys.refuse(keys.table(), fmt::format("table {}: two cases fall into one cell; accepted: rows and columns that name every axis", table.name));
   }
 }
 
 void read_views(Keys& keys, Study& out) {
   const Factors factors(out.cases);
   each(keys, "table", [&](Keys& t) {
-    Table table{.name = t.needed("name"), .caption = t.needed("caption"), .metric = t.text("metric", kMetric), .rows = t.texts("rows"), .columns = t.text("columns"),
-                .where = t.object("where"), .base = t.json("base")};
+    Table table{.name = t.needed("name"),
+                .caption = t.needed("caption"),
+                .metric = t.text("metric", kMetric),
+                .rows = t.texts("rows"),
+                .columns = t.text("columns"),
+                .where = t.object("where"),
+                .base = t.json("base")};
     factors.require(t, table.rows);
     if (!table.columns.empty()) factors.require(t, table.columns);
     factors.require(t, table.where);
@@ -227,8 +231,14 @@ void read_views(Keys& keys, Study& out) {
     out.tables.push_back(std::move(table));
   });
   each(keys, "plot", [&](Keys& p) {
-    Plot plot{.name = p.needed("name"), .caption = p.needed("caption"), .metric = p.text("metric", kMetric), .x = p.needed("x"), .lines = p.texts("lines"),
-              .where = p.object("where"), .log_x = p.value("log_x", false, "boolean"), .log_y = p.value("log_y", false, "boolean")};
+    Plot plot{.name = p.needed("name"),
+              .caption = p.needed("caption"),
+              .metric = p.text("metric", kMetric),
+              .x = p.needed("x"),
+              .lines = p.texts("lines"),
+              .where = p.object("where"),
+              .log_x = p.value("log_x", false, "boolean"),
+              .log_y = p.value("log_y", false, "boolean")};
     factors.require(p, plot.x);
     factors.require(p, plot.lines);
     factors.require(p, plot.where);
@@ -239,16 +249,23 @@ void read_views(Keys& keys, Study& out) {
 void read_hypotheses(Keys& keys, Study& out) {
   const Factors factors(out.cases);
   each(keys, "hypothesis", [&](Keys& h) {
-    Hypothesis one{.name = h.needed("name"), .claim = h.needed("claim"), .source = h.needed("source"), .metric = h.text("metric", kMetric), .a = h.object("a"),
-                   .b = h.object("b"), .over = h.text("over"), .where = h.object("where"), .margin = h.value("margin", 0.05, "number")};
+    Hypothesis one{.name = h.needed("name"),
+                   .claim = h.needed("claim"),
+                   .source = h.needed("source"),
+                   .metric = h.text("metric", kMetric),
+                   .a = h.object("a"),
+                   .b = h.object("b"),
+                   .over = h.text("over"),
+                   .where = h.object("where"),
+                   .margin = h.value("margin", 0.05, "number")};
     const std::string method = h.one_of("method", "ratio", {"ratio", "trend", "variance"});
     one.method = method == "trend" ? Method::trend : method == "variance" ? Method::variance : Method::ratio;
     const bool is_ratio = one.method == Method::ratio;
     if (is_ratio != (!one.a.empty() && !one.b.empty()) || is_ratio != one.over.empty())
       h.refuse(h.table(), fmt::format("a hypothesis by {} needs {}", method, is_ratio ? "a and b" : "over, and neither a nor b"));
-    one.expected = is_ratio                       ? h.one_of("expected", "", {"below 1", "above 1", "equal"})
+    one.expected = is_ratio                      ? h.one_of("expected", "", {"below 1", "above 1", "equal"})
                    : one.method == Method::trend ? h.one_of("expected", "", {"rises", "falls", "level"})
-                                                  : h.one_of("expected", "", {"matters", "does not matter"});
+                                                 : h.one_of("expected", "", {"matters", "does not matter"});
     factors.require(h, one.a);
     factors.require(h, one.b);
     factors.require(h, one.where);
@@ -256,9 +273,13 @@ void read_hypotheses(Keys& keys, Study& out) {
     out.hypotheses.push_back(std::move(one));
   });
   each(keys, "published", [&](Keys& p) {
-    Published one{.caption = p.needed("caption"), .source = p.needed("source"), .evidence = p.one_of("evidence", "primary", {"primary", "secondary", "figure_reading"}),
-                  .unit = p.text("unit"), .columns = p.texts("columns")};
-    for (const Json& row : p.json("rows")) {
+    Published one{.caption = p.needed("caption"),
+                  .source = p.needed("source"),
+                  .evidence = p.one_of("evidence", "primary", {"primary", "secondary", "figure_reading"}),
+                  .unit = p.text("unit"),
+                  .columns = p.texts("columns")};
+    const Json rows = p.json("rows");
+    for (const Json& row : rows) {
       if (!row.is_array() || row.size() != one.columns.size()) p.refuse(p.table(), fmt::format("a row has not {} values: {}", one.columns.size(), row.dump()));
       one.rows.push_back(row);
     }
@@ -306,12 +327,10 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   out.narrow = keys.value("narrow", out.narrow, "number");
   out.timeout_s = keys.value("timeout_s", out.timeout_s, "number");
   out.most_repeats = static_cast<int>(keys.value<std::int64_t>("most_repeats", out.most_repeats, "whole number"));
-  const Json shared = keys.object("spec"), changed = extent == Extent::quick ? "quick" : extent == Extent::full ? "full" : "";
-  Json common = shared;
+  Json common = keys.object("spec");
   const Json quick = keys.object("quick"), full = keys.object("full");
-  if (extent == Extent::quick) common.update(quick);
-  if (extent == Extent::full) common.update(full);
-  each(keys, "grid", [&](Keys& grid) { std::ranges::move(read_grid(grid, common, changed), std::back_inserter(out.cases)); });
+  common.update(extent == Extent::quick ? quick : extent == Extent::full ? full : Json::object());
+  each(keys, "grid", [&](Keys& grid) { std::ranges::move(read_grid(grid, common, extent), std::back_inserter(out.cases)); });
   if (out.cases.empty()) keys.refuse(table, "a study has no [[grid]]");
   for (const Case& c : out.cases)
     if (!c.spec.contains("command")) keys.refuse(table, fmt::format("case {} has no command in its spec", c.name));
@@ -327,7 +346,8 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
 Study recorded_study(const fs::path& folder) {
   const fs::path file = folder / "study.json";
   const Json about = Json::parse(whole(file), nullptr, false);
-  if (!about.is_object() || !about.contains("study") || !about.contains("extent")) throw DataError(fmt::format("study: {} is no record of a study", file.string()));
+  if (!about.is_object() || !about.contains("study") || !about.contains("extent"))
+    throw DataError(fmt::format("study: {} is no record of a study", file.string()));
   return parse_study(about["study"], about["name"].get<std::string>() + ".toml", static_cast<Extent>(about["extent"].get<int>()));
 }
 
@@ -351,9 +371,11 @@ fs::path find_study(const std::string& name) {
     if (file.stem() == name) return file;
     known.push_back(file.stem().string());
   }
+  if (known.empty())
+    throw UsageError(fmt::format("study: '{}' is unknown, and no studies lie in {}; accepted: a file that ends in .toml", name, GEMEL_INSTALLED_STUDIES));
   const std::string near = nearest(name, known);
-  throw UsageError(fmt::format("study: '{}' is unknown{}; accepted: {}, or a file that ends in .toml", name, near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
-                               fmt::join(known, ", ")));
+  throw UsageError(fmt::format("study: '{}' is unknown{}; accepted: {}, or a file that ends in .toml", name,
+                               near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(known, ", ")));
 }
 
 }  // namespace gemel::study

@@ -1,9 +1,9 @@
 #include "frontends/study/study_runner.h"
 
+#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fcntl.h>
 
 #include <algorithm>
 #include <chrono>
@@ -51,7 +51,7 @@ void take_numbers(const Json& from, const std::string& prefix, Json& out) {
 }
 
 /// What is measured by every kind of run: ms, the median time of a step; of that, a sample's.
-void add_times(Run& run) {
+void add_times(ProcessRecord& run) {
   const auto samples = run.samples_ms.get<std::vector<double>>();
   if (samples.empty()) return;
   const double ms = median(samples);
@@ -85,8 +85,9 @@ class Process {
     words_.insert(words_.end(), {"--spec", (folder_ / "spec.json").string()});
   }
 
-  Run run(double timeout_s) {
-    Run out{.spec = spec_, .command = fmt::format("{}", fmt::join(words_, " ")), .started = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))};
+  ProcessRecord run(double timeout_s) {
+    ProcessRecord out{
+        .spec = spec_, .command = fmt::format("{}", fmt::join(words_, " ")), .started = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))};
     const ChildResult ended = study::run({.words = words_, .output = folder_ / "stdout", .errors = folder_ / "stderr", .timeout_s = timeout_s, .tick = [this] {
                                             if (options_.interrupted()) throw Interrupted();
                                           }});
@@ -101,7 +102,7 @@ class Process {
   struct Interrupted {};
 
  private:
-  void take_bench(Run& out, const ChildResult& ended) {
+  void take_bench(ProcessRecord& out, const ChildResult& ended) {
     const Json all = Json::parse(text_of(folder_ / "bench.json"), nullptr, false);
     const bool has_case = all.is_object() && all.contains("benchmarks") && !all["benchmarks"].empty();
     const Json measured = has_case ? all["benchmarks"][0] : Json::object();
@@ -117,7 +118,7 @@ class Process {
     for (const char* key : {"device", "driver", "version", "commit"})
       if (all["context"].contains(key)) out.machine[key] = all["context"][key];
   }
-  void take_summary(Run& out, const ChildResult& ended) {
+  void take_summary(ProcessRecord& out, const ChildResult& ended) {
     const Json summary = Json::parse(text_of(folder_ / "log" / "summary.json"), nullptr, false);
     take_status(out, ended, summary.is_object());
     if (out.status != "ok") return;
@@ -125,7 +126,7 @@ class Process {
     if (summary.contains("samples_ms")) out.samples_ms = summary["samples_ms"];
     if (summary.contains("device")) out.machine["device"] = summary["device"];
   }
-  void take_status(Run& out, const ChildResult& ended, bool has_result) const {
+  void take_status(ProcessRecord& out, const ChildResult& ended, bool has_result) const {
     const std::string said = last_line(text_of(folder_ / "stderr"));
     if (ended.timed_out) {
       out.status = "timeout";
@@ -149,10 +150,10 @@ class Process {
 /// What is known of the cases so far: which go on, how long each takes, and whether that is enough.
 class Progress {
  public:
-  Progress(const Study& study, const std::vector<Run>& before) : study_(study) {
-    for (const Run& run : before) add(run);
+  Progress(const Study& study, const std::vector<ProcessRecord>& before) : study_(study) {
+    for (const ProcessRecord& run : before) add(run);
   }
-  void add(const Run& run) {
+  void add(const ProcessRecord& run) {
     Known& known = known_[run.name];
     known.repeats = std::max(known.repeats, run.repeat + 1);
     known.seconds = run.seconds;
@@ -215,10 +216,12 @@ std::vector<const Case*> shuffled(const Study& study, std::uint64_t seed, int re
 std::string left(double seconds) { return seconds < 90 ? fmt::format("{:.0f} s", seconds) : fmt::format("{:.0f} min", seconds / 60); }
 
 /// study.json, by which a folder is known; and the folder's earlier runs, where they are of the same study.
-std::vector<Run> begin(const Study& study, const RunOptions& options) {
+std::vector<ProcessRecord> begin(const Study& study, const RunOptions& options) {
   fs::create_directories(options.folder);
   const fs::path file = options.folder / "study.json";
-  Json about{{"name", study.name}, {"title", study.title}, {"seed", options.seed}, {"platform", options.platform}, {"device", options.device}, {"extent", static_cast<int>(study.extent)}, {"study", study.text}};
+  Json about{{"name", study.name},           {"title", study.title},     {"seed", options.seed},
+             {"platform", options.platform}, {"device", options.device}, {"extent", static_cast<int>(study.extent)},
+             {"study", study.text}};
   for (const Case& c : study.cases) about["cases"].push_back({{"name", c.name}, {"spec", c.spec}});
   if (fs::exists(file)) {
     if (!options.resume)
@@ -226,8 +229,9 @@ std::vector<Run> begin(const Study& study, const RunOptions& options) {
     const Json before = Json::parse(text_of(file), nullptr, false);
     for (const char* key : {"cases", "seed", "platform", "device"})
       if (!before.is_object() || before.value(key, Json()) != about[key])
-        throw UsageError(fmt::format("study: {} holds another study's results (its {} differ); accepted: the same study, extent, seed and device, or another --out",
-                                     options.folder.string(), key));
+        throw UsageError(
+            fmt::format("study: {} holds another study's results (its {} differ); accepted: the same study, extent, seed and device, or another --out",
+                        options.folder.string(), key));
     return read_runs(options.folder);
   }
   write_file_atomically(file, [&](FileWriter& out) { out.write(about.dump(1) + "\n"); });
@@ -236,20 +240,29 @@ std::vector<Run> begin(const Study& study, const RunOptions& options) {
 
 }  // namespace
 
-Json json_of(const Run& run) {
-  return {{"order", run.order},   {"case", run.name},       {"peer", "gemel"},           {"mode", "default"},       {"repeat", run.repeat},   {"status", run.status},
-          {"reason", run.reason}, {"command", run.command}, {"spec", run.spec}, {"samples_ms", run.samples_ms}, {"metrics", run.metrics}, {"machine", run.machine}, {"started", run.started},
-          {"seconds", run.seconds}};
+Json json_of(const ProcessRecord& run) {
+  return {{"order", run.order},     {"case", run.name},       {"peer", "gemel"},        {"mode", "default"},     {"repeat", run.repeat},
+          {"status", run.status},   {"reason", run.reason},   {"command", run.command}, {"spec", run.spec},      {"samples_ms", run.samples_ms},
+          {"metrics", run.metrics}, {"machine", run.machine}, {"started", run.started}, {"seconds", run.seconds}};
 }
 
-Run run_of(const Json& json) {
-  return {.order = json.at("order"), .name = json.at("case"),   .repeat = json.at("repeat"),   .status = json.at("status"), .reason = json.at("reason"),
-          .metrics = json.at("metrics"), .samples_ms = json.at("samples_ms"), .machine = json.at("machine"), .spec = json.at("spec"), .command = json.at("command"), .started = json.at("started"),
+ProcessRecord run_of(const Json& json) {
+  return {.order = json.at("order"),
+          .name = json.at("case"),
+          .repeat = json.at("repeat"),
+          .status = json.at("status"),
+          .reason = json.at("reason"),
+          .metrics = json.at("metrics"),
+          .samples_ms = json.at("samples_ms"),
+          .machine = json.at("machine"),
+          .spec = json.at("spec"),
+          .command = json.at("command"),
+          .started = json.at("started"),
           .seconds = json.at("seconds")};
 }
 
-std::vector<Run> read_runs(const fs::path& folder) {
-  std::vector<Run> out;
+std::vector<ProcessRecord> read_runs(const fs::path& folder) {
+  std::vector<ProcessRecord> out;
   std::istringstream in(text_of(folder / kRuns));
   for (std::string line; std::getline(in, line);) {
     if (in.eof()) break;  // no end of line: the process that wrote it was killed
@@ -265,15 +278,15 @@ std::vector<Run> read_runs(const fs::path& folder) {
 void run_study(const Study& study, const RunOptions& options) {
   const auto since = Clock::now();
   const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - since).count(); };
-  const std::vector<Run> before = begin(study, options);
+  const std::vector<ProcessRecord> before = begin(study, options);
   Progress progress(study, before);
   // A line that a killed process left unfinished goes first.
   std::string whole;
-  for (const Run& run : before) whole += json_of(run).dump() + "\n";
+  for (const ProcessRecord& run : before) whole += json_of(run).dump() + "\n";
   const fs::path file = options.folder / kRuns;
   write_file_atomically(file, [&](FileWriter& out) { out.write(whole); });
   RecordFile record(Descriptor(::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)), file);
-  const auto add = [&](Run run, const Case& c, int repeat) {
+  const auto add = [&](ProcessRecord run, const Case& c, int repeat) {
     run.order = progress.order() + 1;
     run.name = c.name;
     run.repeat = repeat;
@@ -296,7 +309,7 @@ void run_study(const Study& study, const RunOptions& options) {
       options.say(fmt::format("block {}, case {} of {}: {}{}", repeat + 1, done, study.cases.size(), c->name,
                               rest > 0 ? fmt::format("; at most {} left", left(rest)) : fmt::format("; a block takes {}", left(progress.seconds_of_block()))));
       try {
-        Run run = Process(*c, options, repeat).run(study.timeout_s);
+        ProcessRecord run = Process(*c, options, repeat).run(study.timeout_s);
         if (run.status != "ok") options.say(fmt::format("  {}: {}", run.status, run.reason));
         add(std::move(run), *c, repeat);
       } catch (const Process::Interrupted&) {

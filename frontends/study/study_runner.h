@@ -22,7 +22,7 @@ struct RunOptions {
 };
 
 /// One finished process, as runs.jsonl has it.
-struct Run {
+struct ProcessRecord {
   std::int64_t order = 0;
   std::string name;  // of the case
   int repeat = 0;
@@ -34,11 +34,11 @@ struct Run {
   std::string command, started;
   double seconds = 0;
 };
-Json json_of(const Run& run);
-Run run_of(const Json& json);
+Json json_of(const ProcessRecord& run);
+ProcessRecord run_of(const Json& json);
 
 /// The runs that a folder's runs.jsonl has; a last line that was cut off is left out. @throws DataError for a line that is none
-std::vector<Run> read_runs(const std::filesystem::path& folder);
+std::vector<ProcessRecord> read_runs(const std::filesystem::path& folder);
 
 /// Runs until each median is known as well as the study asks, all repeats are done, or the budget has ended. Cases that were not begun are recorded as missing,
 /// with the reason.

@@ -25,9 +25,20 @@ struct Layer {
 };
 
 const std::vector<Layer>& layers() {
-  static const std::vector<std::string_view> all = {
-      "engine/base",       "opencl",        "engine", "datasets",  "parallel", "frontends", "frontends/train", "frontends/generation", "frontends/distributed",
-      "frontends/domains", "frontends/cli", "tests",  "benchmarks"};
+  static const std::vector<std::string_view> all = {"engine/base",
+                                                    "opencl",
+                                                    "engine",
+                                                    "datasets",
+                                                    "parallel",
+                                                    "frontends",
+                                                    "frontends/train",
+                                                    "frontends/generation",
+                                                    "frontends/distributed",
+                                                    "frontends/domains",
+                                                    "frontends/study",
+                                                    "frontends/cli",
+                                                    "tests",
+                                                    "benchmarks"};
   static const std::vector<Layer> table = {
       {"engine/base", {}},
       {"opencl", {"engine/base"}},
@@ -39,6 +50,7 @@ const std::vector<Layer>& layers() {
       {"frontends/generation", {"engine/base", "engine", "datasets", "frontends", "frontends/train"}},
       {"frontends/domains", {"engine/base", "engine", "datasets", "frontends", "frontends/train"}},
       {"frontends/distributed", {"engine/base", "engine", "datasets", "parallel", "frontends", "frontends/train"}},
+      {"frontends/study", {"engine/base"}},
       {"frontends/cli", all},
       {"tests", all},
       {"benchmarks", all},

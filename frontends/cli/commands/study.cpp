@@ -24,14 +24,13 @@ using study::Study;
 
 constexpr double kQuickBudget = 5, kUsualBudget = 45;  // minutes
 
-
 int list(const Arguments& arguments) {
   po::options_description options("options");
-  options.add_options()("claims", "what the published texts say, each with the study that tests it");
+  options.add_options()("claims", po::bool_switch(), "what the published texts say, each with the study that tests it");
   const auto v = parse("study list", "The studies.", options, arguments);
   for (const fs::path& file : study::study_files()) {
     const Study s = study::read_study(file, Extent::usual);
-    if (!v.count("claims")) {
+    if (!v["claims"].as<bool>()) {
       fmt::print("{:<16} {}\n", s.name, s.title);
       continue;
     }
@@ -50,14 +49,14 @@ po::options_description extent_options() {
   po::options_description options("options");
   auto option = options.add_options();
   option("name", po::value<std::string>(), "a study that `gemel study list` names, or a file of one");
-  option("quick", "the small grid, in at most 5 minutes");
-  option("full", "the published sizes, with no bound of time");
+  option("quick", po::bool_switch(), "the small grid, in at most 5 minutes");
+  option("full", po::bool_switch(), "the published sizes, with no bound of time");
   return options;
 }
 
 Extent extent_of(const po::variables_map& v) {
-  if (v.count("quick") && v.count("full")) throw UsageError("study: --quick and --full are given; accepted: one of them");
-  return v.count("quick") ? Extent::quick : v.count("full") ? Extent::full : Extent::usual;
+  if (v["quick"].as<bool>() && v["full"].as<bool>()) throw UsageError("study: --quick and --full are given; accepted: one of them");
+  return v["quick"].as<bool>() ? Extent::quick : v["full"].as<bool>() ? Extent::full : Extent::usual;
 }
 
 po::positional_options_description one_name() {
@@ -80,7 +79,7 @@ int show(const Arguments& arguments) {
 int report_on(const Study& s, const fs::path& folder) {
   const study::Results results(s, study::read_runs(folder));
   write_report(s, results, folder);
-  for (const study::Verdict& v : results.verdicts()) fmt::print("{}: {} {}.\n", v.name, v.sentence, v.claim_holds);
+  for (const study::Verdict& v : results.verdicts()) fmt::print("{} {} Here: {}.\n", v.claim, v.sentence, v.claim_holds);
   fmt::print("report: {}\n", (folder / "report.html").string());
   return results.is_whole() ? 0 : 1;
 }
@@ -88,11 +87,12 @@ int report_on(const Study& s, const fs::path& folder) {
 int run(const Arguments& arguments) {
   po::options_description options = extent_options();
   auto option = options.add_options();
-  option("budget", po::value<double>(), fmt::format("minutes that it may take; default {:.0f}, with --quick {:.0f}, with --full no bound", kUsualBudget, kQuickBudget).c_str());
+  option("budget", po::value<double>(),
+         fmt::format("minutes that it may take; default {:.0f}, with --quick {:.0f}, with --full no bound", kUsualBudget, kQuickBudget).c_str());
   option("platform", po::value<std::string>()->default_value(""), "OpenCL platform of every case: an index or a part of its name");
   option("device", po::value<std::string>()->default_value(""), "device of the platform");
   option("out", po::value<std::string>()->default_value(""), "folder of the results; default: the study's name with -study behind it");
-  option("resume", "go on with the results in the folder: no run that is on record is run again");
+  option("resume", po::bool_switch(), "go on with the results in the folder: no run that is on record is run again");
   option("seed", po::value<std::int64_t>()->default_value(1), "of the order of cases and of training runs");
   const auto v = parse("study run NAME|FILE", "Runs a study and writes its report.", options, arguments, one_name());
   const Extent extent = extent_of(v);
@@ -110,7 +110,7 @@ int run(const Arguments& arguments) {
                               .device = v["device"].as<std::string>(),
                               .budget_s = 60 * minutes,
                               .seed = static_cast<std::uint64_t>(whole_number(v, "seed", 0, 1e15)),
-                              .resume = v.count("resume") > 0,
+                              .resume = v["resume"].as<bool>(),
                               .say = [](const std::string& line) { say("{}\n", line); },
                               .interrupted = InterruptGuard::interrupted};
   const InterruptGuard interrupts;

@@ -69,11 +69,13 @@ Interval bootstrap_interval(const Samples& samples, const std::function<double(c
 }
 
 Interval median_interval(std::span<const double> sample, const Bootstrap& options) {
-  return bootstrap_interval({{sample.begin(), sample.end()}}, [](const Samples& s) { return median(s[0]); }, options);
+  return bootstrap_interval(
+      {{sample.begin(), sample.end()}}, [](const Samples& s) { return median(s[0]); }, options);
 }
 
 Interval ratio_interval(std::span<const double> a, std::span<const double> b, const Bootstrap& options) {
-  return bootstrap_interval({{a.begin(), a.end()}, {b.begin(), b.end()}}, [](const Samples& s) { return median(s[0]) / median(s[1]); }, options);
+  return bootstrap_interval(
+      {{a.begin(), a.end()}, {b.begin(), b.end()}}, [](const Samples& s) { return median(s[0]) / median(s[1]); }, options);
 }
 
 }  // namespace gemel::study

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "frontends/study/statistics/summary.h"
+#include "frontends/study/statistics/averages.h"
 
 namespace gemel::study {
 

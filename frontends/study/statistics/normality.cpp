@@ -20,8 +20,7 @@ double polynomial(std::initializer_list<double> coefficients, double x) {
 /// Weights of the ordered values, which are antisymmetric: the expected ones of a normal sample, the outermost two corrected.
 std::vector<double> weights_of(std::size_t n) {
   std::vector<double> out(n);
-  for (std::size_t i = 0; i < n; ++i)
-    out[i] = boost::math::quantile(boost::math::normal(), (static_cast<double>(i) + 0.625) / (static_cast<double>(n) + 0.25));
+  for (std::size_t i = 0; i < n; ++i) out[i] = boost::math::quantile(boost::math::normal(), (static_cast<double>(i) + 0.625) / (static_cast<double>(n) + 0.25));
   double squares = 0;
   for (const double m : out) squares += m * m;
   if (n == 3) return {-std::sqrt(0.5), 0, std::sqrt(0.5)};

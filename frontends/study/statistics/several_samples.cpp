@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "engine/base/error.h"
-#include "frontends/study/statistics/ranks.h"
+#include "frontends/study/statistics/ranked_values.h"
 
 namespace gemel::study {
 namespace {

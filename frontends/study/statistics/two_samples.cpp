@@ -10,7 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
-#include "frontends/study/statistics/ranks.h"
+#include "frontends/study/statistics/ranked_values.h"
 
 namespace gemel::study {
 namespace {

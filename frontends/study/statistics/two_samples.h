@@ -4,7 +4,7 @@
 #include <functional>
 #include <span>
 
-#include "frontends/study/statistics/summary.h"
+#include "frontends/study/statistics/averages.h"
 
 namespace gemel::study {
 

@@ -1,4 +1,4 @@
-#include "frontends/study/statistics/summary.h"
+#include "frontends/study/statistics/averages.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "frontends/study/statistics/ranks.h"
+#include "frontends/study/statistics/ranked_values.h"
 
 #include <algorithm>
 #include <numeric>

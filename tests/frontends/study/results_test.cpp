@@ -1,0 +1,155 @@
+// Verdicts on made-up runs whose answer is known, and the pages that show them.
+#include "frontends/study/results.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "frontends/study/report.h"
+#include "tests/support/temporary_folder.h"
+
+namespace gemel::study {
+namespace {
+
+constexpr const char* kStudy = R"(
+title = "Fronts <a>"
+question = "Which is faster?"
+spec = { command = "bench train" }
+[[grid]]
+axes = { model = ["lenet", "alexnet"], frontend = ["eager", "graph"], batch-size = [1, 2, 4] }
+[[table]]
+name = "times"
+caption = "Times"
+rows = ["model", "frontend"]
+columns = "batch-size"
+base = { batch-size = 1 }
+[[plot]]
+name = "times"
+caption = "Times."
+x = "batch-size"
+lines = ["model", "frontend"]
+[[hypothesis]]
+name = "graph"
+claim = "Graphs are faster."
+source = "somebody"
+a = { frontend = "graph" }
+b = { frontend = "eager" }
+expected = "below 1"
+[[hypothesis]]
+name = "grows"
+claim = "Time grows with the batch."
+source = "somebody"
+method = "trend"
+over = "batch-size"
+expected = "rises"
+[[hypothesis]]
+name = "matters"
+claim = "It matters."
+source = "somebody"
+method = "variance"
+over = "batch-size"
+expected = "matters"
+)";
+
+/// Runs of all cases: time grows with the square root of the batch, a graph takes `graph` of eager's, each process deviates by about a percent.
+std::vector<ProcessRecord> runs(const Study& study, int blocks, double graph) {
+  std::vector<ProcessRecord> out;
+  std::uint64_t state = 5;
+  const auto noise = [&] {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return 0.02 * (static_cast<double>(state >> 11) / 9007199254740992.0 - 0.5);
+  };
+  for (int block = 0; block < blocks; ++block)
+    for (const Case& c : study.cases) {
+      const double ms = 10 * std::sqrt(c.factors["batch-size"].get<double>()) * (c.factors["frontend"] == "graph" ? graph : 1) * (1 + noise());
+      out.push_back(ProcessRecord{
+          .order = std::ssize(out) + 1, .name = c.name, .repeat = block, .status = "ok", .metrics = {{"ms", ms}, {"process_seconds", 1}}, .spec = c.spec});
+    }
+  return out;
+}
+
+Study study() { return parse_study(kStudy, "fronts.toml", Extent::usual); }
+
+TEST(StudyResults, a_difference_that_is_there_is_found_and_one_that_is_not_is_bounded) {
+  const Study s = study();
+  const auto faster = Results(s, runs(s, 8, 0.9)).verdicts();
+  EXPECT_EQ(faster[0].verdict, "differs");
+  EXPECT_EQ(faster[0].claim_holds, "it holds");
+  EXPECT_NEAR(*faster[0].effect, 0.9, 0.01);
+  EXPECT_LT(faster[0].interval->high, 0.92);
+  EXPECT_GT(faster[0].interval->low, 0.88);
+  EXPECT_NEAR(*faster[0].p, 2 / 256.0, 1e-12) << "all of 8 signs alike";
+  EXPECT_GE(*faster[0].p_adjusted, *faster[0].p);
+  for (int i : {1, 2}) {
+    EXPECT_EQ(faster[i].verdict, "differs") << i;
+    EXPECT_EQ(faster[i].claim_holds, "it holds") << i;
+    EXPECT_NEAR(*faster[i].effect, 2, 0.05) << "the last level over the first";
+  }
+  EXPECT_EQ(Results(s, runs(s, 8, 1.1)).verdicts()[0].claim_holds, "it does not hold");
+  const auto equal = Results(s, runs(s, 8, 1)).verdicts()[0];
+  EXPECT_EQ(equal.verdict, "equal within 5 %");
+  EXPECT_EQ(equal.claim_holds, "it does not hold");
+  EXPECT_LT(*equal.could_have_seen, 0.02);
+}
+
+TEST(StudyResults, below_six_processes_there_is_a_range_and_no_p) {
+  const Study s = study();
+  const Results one_block(s, runs(s, 1, 0.5)), results(s, runs(s, 5, 0.5));
+  EXPECT_FALSE(results.verdicts()[0].p);
+  EXPECT_NEAR(*results.verdicts()[0].effect, 0.5, 0.01);
+  for (const Verdict& v : one_block.verdicts()) {
+    EXPECT_FALSE(v.p) << v.name;
+    EXPECT_EQ(v.verdict, "undecided") << v.name;
+  }
+  const Estimate e = results.estimate(s.cases[0], "ms");
+  EXPECT_TRUE(e.is_range);
+  EXPECT_EQ(e.n, 5);
+  const Json json = results.json();
+  EXPECT_TRUE(json["tests"][0]["p"].is_null());
+  EXPECT_TRUE(json["tables"][0]["rows"][0].contains("range"));
+  EXPECT_FALSE(json["tables"][0]["rows"][0].contains("interval"));
+}
+
+TEST(StudyResults, gaps_have_their_reasons_and_only_failures_make_a_study_fail) {
+  const Study s = study();
+  std::vector<ProcessRecord> all = runs(s, 6, 0.9);
+  const std::string gone = s.cases[0].name;
+  std::erase_if(all, [&](const ProcessRecord& run) { return run.name == gone; });
+  all.push_back(ProcessRecord{.name = gone, .status = "does-not-fit", .reason = "8 bytes are needed"});
+  const Results fits_not(s, all);
+  EXPECT_TRUE(fits_not.is_whole());
+  EXPECT_EQ(fits_not.estimate(s.cases[0], "ms").gap, "does-not-fit: 8 bytes are needed");
+  EXPECT_EQ(fits_not.verdicts()[0].verdict, "differs") << "over the pairs that are there";
+  EXPECT_NE(fits_not.verdicts()[0].method.find("of 5 pairs"), std::string::npos) << fits_not.verdicts()[0].method;
+  all.back().status = "timeout";
+  EXPECT_FALSE(Results(s, all).is_whole());
+}
+
+std::string text(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+TEST(StudyReport, is_one_page_without_references_and_has_every_number_as_csv) {
+  const testing::TemporaryFolder folder;
+  const Study s = study();
+  write_report(s, Results(s, runs(s, 6, 0.9)), folder.path());
+  const std::string html = text(folder.path() / "report.html"), markdown = text(folder.path() / "report.md"), csv = text(folder.path() / "tables/times.csv");
+  EXPECT_NE(html.find("<h1>Fronts &lt;a&gt;</h1>"), std::string::npos);
+  EXPECT_EQ(html.find("http://www.w3.org/2000/svg", html.find("http://www.w3.org/2000/svg") + 1), std::string::npos) << "one plot, and no other address";
+  for (const char* reference : {"https://", "src=", "@import"}) EXPECT_EQ(html.find(reference), std::string::npos) << reference;
+  EXPECT_NE(markdown.find("# Fronts <a>\n"), std::string::npos);
+  EXPECT_NE(markdown.find("| model | frontend | batch-size 1 | batch-size 2 | batch-size 4 | 2 / 1 | 4 / 1 |"), std::string::npos) << markdown;
+  EXPECT_NE(markdown.find("- Graphs are faster. Here: it holds."), std::string::npos);
+  EXPECT_EQ(std::ranges::count(csv, '\n'), 13) << csv;
+  EXPECT_TRUE(csv.starts_with("model,frontend,batch-size,metric,n,median,low,high,gap\nlenet,eager,1,ms,6,")) << csv;
+  EXPECT_EQ(Json::parse(text(folder.path() / "results.json"))["tests"].size(), 3u);
+  EXPECT_TRUE(text(folder.path() / "plots/times.svg").starts_with("<svg "));
+}
+
+}  // namespace
+}  // namespace gemel::study

@@ -1,0 +1,79 @@
+// Study files: what their grids make, and what is refused with its line.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "engine/base/error.h"
+#include "frontends/study/study.h"
+#include "tests/support/message_of.h"
+
+namespace gemel::study {
+namespace {
+
+constexpr const char* kHead = "title = \"T\"\nquestion = \"Q?\"\nspec = { command = \"bench train\" }\n";
+
+Study parsed(const std::string& text, Extent extent = Extent::usual) { return parse_study(kHead + text, "s.toml", extent); }
+std::string refusal(const std::string& text) {
+  return testing::message_of<UsageError>([&] { parsed(text); });
+}
+std::vector<std::string> names(const Study& study) {
+  std::vector<std::string> out;
+  for (const Case& c : study.cases) out.push_back(c.name);
+  return out;
+}
+
+constexpr const char* kGrid =
+    "[[grid]]\naxes = { model = [\"lenet\", \"alexnet\"], batch-size = [1, 8], how = [{ name = \"plain\" }, { name = \"off\", memory-plan = \"off\" }] }\n"
+    "quick = { model = [\"lenet\"], batch-size = [2] }\n";
+
+TEST(StudyFile, a_grid_is_every_combination_of_its_axes_in_the_order_of_the_file) {
+  const Study s = parsed(kGrid);
+  ASSERT_EQ(s.cases.size(), 8u);
+  EXPECT_EQ(s.cases[0].name, "lenet/batch-size=1/plain");
+  EXPECT_EQ(s.cases[1].name, "lenet/batch-size=1/off");
+  EXPECT_EQ(s.cases[7].name, "alexnet/batch-size=8/off");
+  EXPECT_EQ(s.cases[7].spec, Json::parse(R"({"command": "bench train", "model": "alexnet", "batch-size": 8, "memory-plan": "off"})"));
+  EXPECT_EQ(s.cases[7].factors, Json::parse(R"({"model": "alexnet", "batch-size": 8, "how": "off"})"));
+  EXPECT_EQ(names(parsed(kGrid, Extent::quick)), (std::vector<std::string>{"lenet/batch-size=2/plain", "lenet/batch-size=2/off"}));
+  EXPECT_EQ(s.selected(Json::parse(R"({"model": "lenet", "how": "off"})")).size(), 2u);
+}
+
+TEST(StudyFile, wrong_keys_types_and_names_are_refused_with_their_line) {
+  EXPECT_EQ(refusal(std::string(kGrid) + "tilte = 1\n"), "study: s.toml:7: [[grid]] has no 'tilte'; accepted: spec, axes, quick, full");
+  EXPECT_EQ(testing::message_of<UsageError>([] { parse_study("titel = \"T\"\n", "s.toml", Extent::usual); }), "study: s.toml:1: a study has no title");
+  EXPECT_EQ(refusal("narrow = \"a\"\n"), "study: s.toml:4: narrow is no number");
+  EXPECT_EQ(refusal("remarks = 3\n"), "study: s.toml:4: remarks is no list of texts");
+  EXPECT_EQ(refusal(""), "study: s.toml:1: a study has no [[grid]]");
+  EXPECT_EQ(refusal("[[grid]]\naxes = { how = [{ model = \"lenet\" }] }\n"), "study: s.toml:5: a value of how is a table without a name");
+  EXPECT_EQ(refusal("[[grid]]\naxes = { model = [\"lenet\", \"lenet\"] }\n"), "study: s.toml:1: two cases are named lenet");
+  const std::string grid = kGrid;
+  EXPECT_EQ(refusal(grid + "[[table]]\nname = \"t\"\ncaption = \"c\"\nrows = [\"modle\"]\n"),
+            "study: s.toml:7: 'modle' is no axis of a grid; accepted: batch-size, how, model");
+  EXPECT_EQ(refusal(grid + "[[table]]\nname = \"t\"\ncaption = \"c\"\nrows = [\"model\"]\ncolumns = \"how\"\n"),
+            "study: s.toml:7: table t: two cases fall into one cell; accepted: rows and columns that name every axis");
+  const std::string hypothesis = grid + "[[hypothesis]]\nname = \"h\"\nclaim = \"c\"\nsource = \"s\"\n";
+  EXPECT_EQ(refusal(hypothesis + "expected = \"below 1\"\n"), "study: s.toml:7: a hypothesis by ratio needs a and b");
+  EXPECT_EQ(refusal(hypothesis + "method = \"tend\"\n"), "study: s.toml:11: method is 'tend'; accepted: ratio, trend, variance");
+  EXPECT_EQ(refusal(hypothesis + "method = \"trend\"\nover = \"batch-size\"\nexpected = \"below 1\"\n"),
+            "study: s.toml:13: expected is 'below 1'; accepted: rises, falls, level");
+  EXPECT_EQ(refusal(grid + "[[published]]\ncaption = \"c\"\nsource = \"s\"\ncolumns = [\"a\", \"b\"]\nrows = [[1]]\n"),
+            "study: s.toml:7: a row has not 2 values: [1]");
+  EXPECT_TRUE(refusal("a = = 1\n").starts_with("study: s.toml:4: ")) << refusal("a = = 1\n");
+}
+
+TEST(StudyFile, every_study_that_is_there_can_be_read_in_each_extent) {
+  const auto files = study_files();
+  EXPECT_GE(files.size(), 5u);
+  for (const auto& file : files)
+    for (const Extent extent : {Extent::quick, Extent::usual, Extent::full}) {
+      const Study s = read_study(file, extent);
+      EXPECT_FALSE(s.tables.empty()) << file;
+      EXPECT_FALSE(s.hypotheses.empty()) << file;
+      for (const Hypothesis& h : s.hypotheses) EXPECT_FALSE(s.selected(h.where).empty()) << file << ": " << h.name;
+    }
+  EXPECT_EQ(
+      testing::message_of<UsageError>([] { find_study("pipline"); }).find("study: 'pipline' is unknown, did you mean 'pipeline'?; accepted: batch-size, "), 0u);
+}
+
+}  // namespace
+}  // namespace gemel::study

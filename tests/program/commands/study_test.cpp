@@ -1,0 +1,138 @@
+// gemel study from outside: a study of one's own, killed and resumed, and what is refused.
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "tests/support/program/command_line_fixture.h"
+
+namespace gemel::testing {
+namespace {
+
+class StudyCommand : public CommandLine {
+ protected:
+  /// Four cases that take a moment each, and one that does not fit.
+  std::string file() {
+    std::ofstream(folder() / "own.toml") << R"(
+title = "My own"
+question = "Is it?"
+narrow = 1e-9
+most_repeats = 3
+spec = { command = "bench infer", input = "1x32x32", warmup = 1, runs = 3 }
+[[grid]]
+axes = { model = ["lenet"], frontend = ["eager", "graph"], batch-size = [1, 4] }
+[[grid]]
+axes = { model = [{ name = "too large", model = "vgg16", input = "3x224x224", batch-size = 4096, memory-limit = "64M" }] }
+[[table]]
+name = "times"
+caption = "Times"
+rows = ["model", "frontend"]
+columns = "batch-size"
+[[hypothesis]]
+name = "graph"
+claim = "Graphs are faster."
+source = "nobody"
+a = { frontend = "graph" }
+b = { frontend = "eager" }
+expected = "below 1"
+)";
+    return in_folder("own.toml");
+  }
+  std::vector<Json> runs(const std::string& out) {
+    std::vector<Json> all;
+    for (const std::string& line : lines_of(read_text(folder() / out / "runs.jsonl"))) all.push_back(Json::parse(line));
+    return all;
+  }
+  static std::map<std::string, int> times_run(const std::vector<Json>& runs) {
+    std::map<std::string, int> out;
+    for (const Json& run : runs) ++out[run["case"].get<std::string>() + " " + run["repeat"].dump()];
+    return out;
+  }
+};
+
+TEST_F(StudyCommand, runs_ones_own_study_and_writes_its_report) {
+  const Outcome o = run({"study", "run", file(), "--out", in_folder("r")});
+  ASSERT_EQ(o.status, 0) << o.err;
+  const std::vector<Json> all = runs("r");
+  EXPECT_EQ(all.size(), 13u) << "three blocks of four, and once the one that does not fit";
+  for (const Json& run : all) {
+    const bool is_large = run["case"] == "too large";
+    EXPECT_EQ(run["status"], is_large ? "does-not-fit" : "ok") << run;
+    EXPECT_EQ(run["samples_ms"].size(), is_large ? 0u : 3u);
+    EXPECT_EQ(run["metrics"].value("ms", 0.0) > 0, !is_large);
+  }
+  std::set<std::string> orders;
+  for (int block = 0; block < 3; ++block) {
+    std::string order;
+    for (const Json& run : all)
+      if (run["repeat"] == block && run["case"] != "too large") order += run["case"].get<std::string>() + ",";
+    orders.insert(order);
+  }
+  EXPECT_GT(orders.size(), 1u) << "each block has an order of its own";
+  EXPECT_NE(o.out.find("Graphs are faster. The ratio of ms is "), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("fewer than 6 processes of each case: no interval, no test, so nothing is decided."), std::string::npos) << o.out;
+  const std::string report = read_text(folder() / "r/report.md");
+  EXPECT_NE(report.find("- too large: does-not-fit: "), std::string::npos) << report;
+  EXPECT_NE(report.find("\"device\""), std::string::npos);
+
+  std::filesystem::remove(folder() / "r/report.html");
+  ASSERT_EQ(run({"study", "report", in_folder("r")}).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(folder() / "r/report.html"));
+  const Outcome compared = run({"study", "compare", in_folder("r"), in_folder("r")});
+  EXPECT_EQ(compared.status, 0) << compared.err;
+  EXPECT_NE(compared.out.find("| lenet/eager/batch-size=1 | "), std::string::npos) << compared.out;
+  expect_refused({"study", "run", file(), "--out", in_folder("r")}, 2,
+                 "study: " + in_folder("r") + " holds a study's results; accepted: --resume to go on with it, or another --out");
+  expect_refused({"study", "run", file(), "--resume", "--seed", "2", "--out", in_folder("r")}, 2,
+                 "study: " + in_folder("r") + " holds another study's results (its seed differ); ");
+}
+
+TEST_F(StudyCommand, that_is_killed_goes_on_and_runs_nothing_twice) {
+  const Words words{"study", "run", file(), "--out", in_folder("k")};
+  const auto lines = [&] { return std::filesystem::exists(folder() / "k/runs.jsonl") ? lines_of(read_text(folder() / "k/runs.jsonl")).size() : 0; };
+  std::size_t before = 0;
+  for (const std::size_t moment : {2u, 5u, 6u}) {
+    const pid_t child = start(before == 0 ? words : joined(words, {"--resume"}));
+    kill_when(child, [&] { return lines() >= moment; });
+    before = lines();
+    EXPECT_GE(before, moment);
+    EXPECT_LT(before, 13u) << "it was killed before its end";
+  }
+  std::ofstream(folder() / "k/runs.jsonl", std::ios::app) << "{\"order\": 9, \"case\": \"le";  // as a kill within a write would leave it
+  const Outcome o = run(joined(words, {"--resume"}));
+  EXPECT_EQ(o.status, 0) << o.err;
+  const std::vector<Json> all = runs("k");
+  EXPECT_EQ(all.size(), 13u);
+  for (const auto& [name, times] : times_run(all)) EXPECT_EQ(times, 1) << name;
+}
+
+TEST_F(StudyCommand, a_budget_ends_it_with_gaps_that_say_so) {
+  const Outcome o = run({"study", "run", file(), "--budget", "1e-4", "--out", in_folder("b")});
+  EXPECT_EQ(o.status, 0) << o.err;
+  const std::vector<Json> all = runs("b");
+  EXPECT_EQ(all.size(), 5u);
+  EXPECT_GE(std::ranges::count_if(all, [](const Json& run) { return run["status"] == "missing" && run["reason"] == "the budget has ended"; }), 3);
+}
+
+TEST_F(StudyCommand, names_options_and_files_that_are_wrong_are_refused) {
+  expect_refused({"study", "run", "dumy"}, 2, "study: 'dumy' is unknown, did you mean 'dummy'?; accepted: batch-size, ");
+  expect_refused({"study", "rnu"}, 2, "study: 'rnu' is unknown; accepted: list, show, run, report, compare");
+  expect_refused({"study"}, 2, "study: no part is given; accepted: list, show, run, report, compare");
+  expect_refused({"study", "run"}, 2, "study: no name is given; accepted: one that `gemel study list` names, or a file");
+  expect_refused({"study", "run", "dummy", "--quick", "--full"}, 2, "study: --quick and --full are given; accepted: one of them");
+  expect_refused({"study", "run", "dummy", "--budget", "0"}, 2, "--budget: 0 is given; accepted: minutes above 0");
+  expect_refused({"study", "report", in_folder("none")}, 1, "read: cannot open " + in_folder("none/study.json"));
+  expect_refused({"study", "run", in_folder("none.toml")}, 1, "read: cannot open " + in_folder("none.toml"));
+}
+
+TEST_F(StudyCommand, lists_studies_and_what_published_texts_say) {
+  const Outcome names = run({"study", "list"}), claims = run({"study", "list", "--claims"});
+  EXPECT_EQ(names.status, 0);
+  for (const char* name : {"batch-size ", "dataparallel ", "dummy ", "frontends ", "pipeline "}) EXPECT_NE(names.out.find(name), std::string::npos) << name;
+  EXPECT_NE(claims.out.find("A static graph trains faster than eager execution. (Dai et al. 2022"), std::string::npos) << claims.out;
+  const Outcome shown = run({"study", "show", "batch-size", "--quick"});
+  EXPECT_NE(shown.out.find("6 cases\n  resnet18/batch-size=1\n"), std::string::npos) << shown.out;
+}
+
+}  // namespace
+}  // namespace gemel::testing
