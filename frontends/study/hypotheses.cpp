@@ -187,7 +187,8 @@ void decide(const Hypothesis& h, Verdict& v) {
                                ? fmt::format("The ratio of {} is {:.3f}", h.metric, *v.effect)
                                : fmt::format("From the least {0} to the largest {1} changes by a factor of {2:.3f}", h.over, h.metric, *v.effect);
   if (!v.p) {
-    const std::string span = v.interval ? fmt::format(" ({:.3f} to {:.3f} in {} blocks)", v.interval->low, v.interval->high, v.n) : "";
+    const std::string span =
+        v.interval ? (v.n == 1 ? " in one block" : fmt::format(" ({:.3f} to {:.3f} in {} blocks)", v.interval->low, v.interval->high, v.n)) : "";
     v.sentence = fmt::format("{}{}; fewer than {} processes of each case: no interval, no test, so nothing is decided.", what, span, kLeastProcesses);
     return;
   }

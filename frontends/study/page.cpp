@@ -35,9 +35,9 @@ constexpr const char* kStyle = R"(
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1rem;color:#111;background:#fff}
 h1{font-size:1.6rem;line-height:1.25}h2{font-size:1.2rem;margin-top:2rem}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem;margin:.5rem 0}
-caption{text-align:left;padding:.3rem 0;color:#333}th,td{border-bottom:1px solid #ccc;padding:.25rem .7rem;text-align:left;vertical-align:top}
+.caption{color:#333;font-size:.9rem;margin:1rem 0 0}th,td{border-bottom:1px solid #ccc;padding:.25rem .7rem;text-align:left;vertical-align:top}
 th{cursor:pointer;border-bottom:2px solid #333;white-space:nowrap}td{font-variant-numeric:tabular-nums}
-figure{margin:1rem 0}svg{max-width:100%;height:auto}figcaption{color:#333;font-size:.9rem}
+figure{margin:1rem 0}svg{display:block;width:100%;min-width:30rem;max-width:45rem;height:auto}figcaption{color:#333;font-size:.9rem}
 pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f4f4f4;padding:.7rem;font-size:.8rem}p,li{overflow-wrap:anywhere}
 @media print{body{max-width:none}h2{break-after:avoid}table,figure{break-inside:avoid}th{cursor:auto}}
 )";
@@ -88,11 +88,13 @@ std::string html(const Page& page) {
         out += "</ul>\n";
       },
       [&](const Grid& grid) {
-        out += fmt::format("<div class='wide'><table><caption>{}</caption><thead>\n{}</thead><tbody>\n", escaped(grid.caption), cells(grid.head, "th"));
+        out += fmt::format("<p class='caption'>{}</p><div class='wide'><table><thead>\n{}</thead><tbody>\n", escaped(grid.caption), cells(grid.head, "th"));
         for (const auto& one : grid.rows) out += cells(one, "td");
         out += "</tbody></table></div>\n";
       },
-      [&](const Figure& figure) { out += fmt::format("<figure>{}<figcaption>{}</figcaption></figure>\n", figure.svg, escaped(figure.caption)); },
+      [&](const Figure& figure) {
+        out += fmt::format("<figure><div class='wide'>{}</div><figcaption>{}</figcaption></figure>\n", figure.svg, escaped(figure.caption));
+      },
       [&](const Listing& listing) { out += "<pre>" + escaped(listing.text) + "</pre>\n"; },
   };
   for (const Block& block : page.blocks) std::visit(write, block);

@@ -133,7 +133,8 @@ std::string first_line(const Study& study, const Results& results) {
     ok += run.status == "ok";
     seconds += run.seconds;
   }
-  return fmt::format("Measured: {} processes of {} cases in {}, {:.0f} s in all. Nothing is scaled.", ok, study.cases.size(), blocks.size(), seconds);
+  const std::string in = blocks.size() == 1 ? "one block, in random order" : fmt::format("{} blocks, each in another random order", blocks.size());
+  return fmt::format("Measured: {} processes of {} cases in {}, {:.0f} s in all. Nothing is scaled.", ok, study.cases.size(), in, seconds);
 }
 
 /// How the report keeps the rules of T. Hoefler, R. Belli, Scientific benchmarking of parallel computing systems, 2015.
@@ -178,7 +179,8 @@ void write_report(const Study& study, const Results& results, const fs::path& fo
     add(Figure{fmt::format("{} Bars: 95 % intervals of the median.", plot.caption), svg, "plots/" + plot.name + ".svg"});
   }
   if (!results.verdicts().empty()) add(Heading{"What published studies found, and what is found here"});
-  for (const Verdict& v : results.verdicts()) add(Paragraph{fmt::format("{} ({}) {} Here: {}.", v.claim, v.source, v.sentence, v.claim_holds)});
+  for (const Verdict& v : results.verdicts())
+    add(Paragraph{fmt::format("Published: {} ({}) Found here: {} So of the statement: {}.", v.claim, v.source, v.sentence, v.claim_holds)});
   for (const Published& p : study.published) {
     Grid grid{.caption = fmt::format("Published{}: {} {} ({}){}",
                                      p.evidence == "figure_reading" ? ", read off a figure"

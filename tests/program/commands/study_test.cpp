@@ -1,4 +1,6 @@
 // gemel study from outside: a study of one's own, killed and resumed, and what is refused.
+#include "frontends/study/study.h"
+
 #include <algorithm>
 #include <fstream>
 #include <map>
@@ -123,6 +125,22 @@ TEST_F(StudyCommand, names_options_and_files_that_are_wrong_are_refused) {
   expect_refused({"study", "run", "dummy", "--budget", "0"}, 2, "--budget: 0 is given; accepted: minutes above 0");
   expect_refused({"study", "report", in_folder("none")}, 1, "read: cannot open " + in_folder("none/study.json"));
   expect_refused({"study", "run", in_folder("none.toml")}, 1, "read: cannot open " + in_folder("none.toml"));
+}
+
+TEST_F(StudyCommand, each_case_of_each_study_is_a_run_that_its_command_takes) {
+  int cases = 0;
+  for (const auto& file : study::study_files())
+    for (const study::Extent extent : {study::Extent::quick, study::Extent::usual, study::Extent::full})
+      for (study::Case c : study::read_study(file, extent).cases) {
+        c.spec.erase("np");
+        Words words;
+        std::istringstream command(c.spec["command"].get<std::string>());
+        for (std::string word; command >> word;) words.push_back(word);
+        const Outcome o = run(joined(words, {"--spec", c.spec.dump(), "--print-spec"}));
+        EXPECT_EQ(o.status, 0) << file << ": " << c.name << ": " << o.err;
+        ++cases;
+      }
+  EXPECT_GE(cases, 150);
 }
 
 TEST_F(StudyCommand, lists_studies_and_what_published_texts_say) {
