@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <limits>
 
+#include "frontends/study/statistics/normality.h"
 #include "frontends/study/statistics/several_samples.h"
 #include "frontends/study/statistics/two_samples.h"
 
@@ -20,10 +21,6 @@ std::vector<std::string> factors_of(const Selection& a, const Selection& b) {
     for (const auto& [factor, value] : s->items())
       if (std::ranges::count(out, factor) == 0) out.push_back(factor);
   return out;
-}
-
-bool fits(const Case& c, const Selection& where) {
-  return std::ranges::all_of(where.items(), [&](const auto& item) { return c.factors.contains(item.key()) && c.factors[item.key()] == item.value(); });
 }
 
 /// Logarithms of the ratio a over b in each block that has all pairs, in the mean over the pairs of cases that are alike in the other factors.
@@ -64,8 +61,10 @@ Verdict by_ratio(const Hypothesis& h, const Study& study, const Results& results
   v.interval = Interval{std::exp(interval.low), std::exp(interval.high)};
   v.statistic = d.difference;
   v.p = sign_flip_test(logs).p;
-  v.could_have_seen = std::expm1(d.detectable());
-  if (equivalence_test(d, std::log1p(h.margin)).p < kLevel) v.verdict = "equal";
+  v.could_have_seen = std::expm1(d.detectable(kLevel / static_cast<double>(study.hypotheses.size())));
+  v.p_equal = equivalence_test(d, std::log1p(h.margin)).p;
+  if (logs.size() > 2 && range(logs).low < range(logs).high && shapiro_wilk(logs).p < 0.01)
+    v.method += ", interval by Student's t although the logarithms are not normally distributed (Shapiro and Wilk, p < 0.01)";
   return v;
 }
 
@@ -73,15 +72,16 @@ Verdict by_ratio(const Hypothesis& h, const Study& study, const Results& results
 struct Scaled {
   std::vector<double> x, y;
   Samples by_level;
-  std::vector<double> levels;
+  int least = 0;  // processes of a case
 };
 
 Scaled scaled(const Hypothesis& h, const Study& study, const Results& results) {
   Scaled out;
   std::map<double, std::vector<double>> by_level;
+  out.least = std::numeric_limits<int>::max();
   for (const auto& group : alike_but_for(study.selected(h.where), {h.over})) {
     std::vector<double> medians;
-    bool has_gap = false;
+    bool has_gap = std::ranges::any_of(group, [&](const Case* c) { return !c->factor(h.over).is_number(); });
     for (const Case* c : group) {
       const Estimate e = results.estimate(*c, h.metric);
       has_gap = has_gap || !e.gap.empty() || e.median <= 0;
@@ -89,51 +89,50 @@ Scaled scaled(const Hypothesis& h, const Study& study, const Results& results) {
     }
     if (has_gap || medians.size() < 2) continue;  // each level has the same cases
     const double middle = geometric_mean(medians);
-    for (const Case* c : group)
-      for (const auto& [block, value] : results.values(*c, h.metric)) {
-        const double level = c->factors[h.over].get<double>(), y = std::log(value / middle);
+    for (const Case* c : group) {
+      const auto values = results.values(*c, h.metric);
+      out.least = std::min(out.least, static_cast<int>(values.size()));
+      for (const auto& [block, value] : values) {
+        const double level = c->factor(h.over).get<double>(), y = std::log(value / middle);
         out.x.push_back(level);
         out.y.push_back(y);
         by_level[level].push_back(y);
       }
+    }
   }
-  for (auto& [level, values] : by_level) {
-    out.levels.push_back(level);
-    out.by_level.push_back(std::move(values));
-  }
+  for (auto& [level, values] : by_level) out.by_level.push_back(std::move(values));
   return out;
 }
 
-bool has_enough(const Samples& samples) {
-  return samples.size() >= 2 && std::ranges::all_of(samples, [](const auto& s) { return std::ssize(s) >= kLeastProcesses; });
-}
+bool has_enough(const Scaled& s) { return s.by_level.size() >= 2 && s.least >= kLeastProcesses; }
 
 /// How much larger the last level's values are than the first's.
-void compare_ends(const Scaled& s, Verdict& v) {
+void compare_ends(const Hypothesis& h, const Study& study, const Scaled& s, Verdict& v) {
   v.n = static_cast<int>(s.y.size());
   if (s.by_level.size() < 2) return;
   v.effect = std::exp(mean(s.by_level.back()) - mean(s.by_level.front()));
-  if (!has_enough(s.by_level)) return;
+  if (!has_enough(s)) return;
   const MeanDifference ends = welch(s.by_level.back(), s.by_level.front());
   const Interval interval = ends.interval(1 - kLevel);
   v.interval = Interval{std::exp(interval.low), std::exp(interval.high)};
-  v.could_have_seen = std::expm1(ends.detectable());
+  v.could_have_seen = std::expm1(ends.detectable(kLevel / static_cast<double>(study.hypotheses.size())));
+  v.p_equal = equivalence_test(ends, std::log1p(h.margin)).p;
 }
 
-Verdict by_trend(const Hypothesis& h, const Scaled& s, Verdict v) {
+Verdict by_trend(const Hypothesis& h, const Study& study, const Scaled& s, Verdict v) {
   v.method = fmt::format("Kendall's tau over {}", h.over);
-  compare_ends(s, v);
-  if (!has_enough(s.by_level)) return v;
+  compare_ends(h, study, s, v);
+  if (!has_enough(s)) return v;
   const TestResult tau = trend_test(s.x, s.y);
   v.statistic = tau.statistic;
   v.p = tau.p;
   return v;
 }
 
-Verdict by_variance(const Hypothesis& h, const Scaled& s, Verdict v) {
+Verdict by_variance(const Hypothesis& h, const Study& study, const Scaled& s, Verdict v) {
   v.method = fmt::format("one-way analysis of variance over {}", h.over);
-  compare_ends(s, v);
-  if (!has_enough(s.by_level)) return v;
+  compare_ends(h, study, s, v);
+  if (!has_enough(s)) return v;
   const AnalysisOfVariance f = analysis_of_variance(s.by_level);
   v.statistic = f.f;
   v.p = f.p;
@@ -142,7 +141,7 @@ Verdict by_variance(const Hypothesis& h, const Scaled& s, Verdict v) {
   const auto [low, high] = std::ranges::minmax_element(means);
   const auto& largest = s.by_level[static_cast<std::size_t>(high - means.begin())];
   const auto& least = s.by_level[static_cast<std::size_t>(low - means.begin())];
-  if (equivalence_test(welch(largest, least), std::log1p(h.margin)).p < kLevel) v.verdict = "equal";
+  v.p_equal = equivalence_test(welch(largest, least), std::log1p(h.margin)).p;
   return v;
 }
 
@@ -169,15 +168,14 @@ Verdict tested(const Hypothesis& h, const Study& study, const Results& results) 
   Verdict v{.name = h.name, .claim = h.claim, .source = h.source, .metric = h.metric};
   if (h.method == Method::ratio) return by_ratio(h, study, results, std::move(v));
   const Scaled values = scaled(h, study, results);
-  return h.method == Method::trend ? by_trend(h, values, std::move(v)) : by_variance(h, values, std::move(v));
+  return h.method == Method::trend ? by_trend(h, study, values, std::move(v)) : by_variance(h, study, values, std::move(v));
 }
 
 void decide(const Hypothesis& h, Verdict& v) {
-  const bool is_equal = v.verdict == "equal";
-  if (v.p_adjusted && *v.p_adjusted < kLevel)
-    v.verdict = "differs";
+  if (v.p_equal_adjusted && *v.p_equal_adjusted < kLevel)
+    v.verdict = fmt::format("equal within {:.3g} %", 100 * h.margin);  // also where a smaller difference is certain
   else
-    v.verdict = is_equal ? fmt::format("equal within {:.3g} %", 100 * h.margin) : "undecided";
+    v.verdict = v.p_adjusted && *v.p_adjusted < kLevel ? "differs" : "undecided";
   v.claim_holds = holds(h, v);
   if (!v.effect) {
     v.sentence = "Nothing was measured: see the gaps of the table.";
@@ -185,7 +183,7 @@ void decide(const Hypothesis& h, Verdict& v) {
   }
   const std::string what = h.method == Method::ratio
                                ? fmt::format("The ratio of {} is {:.3f}", h.metric, *v.effect)
-                               : fmt::format("From the least {0} to the largest {1} changes by a factor of {2:.3f}", h.over, h.metric, *v.effect);
+                               : fmt::format("From the least {0} to the largest, {1} changes by a factor of {2:.3f}", h.over, h.metric, *v.effect);
   if (!v.p) {
     const std::string span =
         v.interval ? (v.n == 1 ? " in one block" : fmt::format(" ({:.3f} to {:.3f} in {} blocks)", v.interval->low, v.interval->high, v.n)) : "";
@@ -193,8 +191,8 @@ void decide(const Hypothesis& h, Verdict& v) {
     return;
   }
   v.sentence = fmt::format(
-      "{} (95 %: {:.3f} to {:.3f}; n = {}; {}; {}, over all hypotheses {}): {}. A difference of {:.1f} % would have been seen in 80 % of such studies.", what,
-      v.interval->low, v.interval->high, v.n, v.method, shown_p(*v.p), shown_p(*v.p_adjusted), v.verdict, 100 * *v.could_have_seen);
+      "{} (95 %: {:.3f} to {:.3f}; n = {}; {}; {}, over all hypotheses {}): {}. A t test would have seen a difference of {:.1f} % in 80 % of such studies.",
+      what, v.interval->low, v.interval->high, v.n, v.method, shown_p(*v.p), shown_p(*v.p_adjusted), v.verdict, 100 * *v.could_have_seen);
 }
 
 }  // namespace gemel::study

@@ -4,18 +4,18 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "engine/base/files/file.h"
 #include "frontends/study/page.h"
 #include "frontends/study/plot_svg.h"
+#include "frontends/study/statistics/time_series.h"
 
 namespace gemel::study {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string word_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 void write(const fs::path& file, const std::string& text) {
   fs::create_directories(file.parent_path());
@@ -30,9 +30,9 @@ std::string csv_cell(const std::string& text) {
 }
 
 std::string csv_line(const std::vector<std::string>& cells) {
-  std::string out;
-  for (const std::string& cell : cells) out += (out.empty() ? "" : ",") + csv_cell(cell);
-  return out + "\n";
+  std::vector<std::string> quoted;
+  for (const std::string& cell : cells) quoted.push_back(csv_cell(cell));
+  return fmt::format("{}\n", fmt::join(quoted, ","));
 }
 
 /// Every case with its factors and what was found, a line each.
@@ -42,85 +42,138 @@ std::string csv_of(const std::vector<const Case*>& cases, const std::string& met
     for (const auto& [factor, value] : c->factors.items())
       if (std::ranges::count(factors, factor) == 0) factors.push_back(factor);
   std::vector<std::string> head = factors;
-  for (const char* column : {"metric", "n", "median", "low", "high", "gap"}) head.emplace_back(column);
+  for (const char* column : {"metric", "n", "median", "low", "high", "of", "gap"}) head.emplace_back(column);
   std::string out = csv_line(head);
   for (const Case* c : cases) {
     const Estimate e = results.estimate(*c, metric);
     std::vector<std::string> cells;
-    for (const std::string& factor : factors) cells.push_back(c->factors.contains(factor) ? word_of(c->factors[factor]) : "");
+    for (const std::string& factor : factors) cells.push_back(word_of(c->factor(factor)));
     cells.insert(cells.end(), {metric, fmt::format("{}", e.n)});
     if (e.gap.empty())
-      cells.insert(cells.end(), {fmt::format("{}", e.median), fmt::format("{}", e.interval.low), fmt::format("{}", e.interval.high), ""});
+      cells.insert(cells.end(), {fmt::format("{}", e.median), fmt::format("{}", e.interval.low), fmt::format("{}", e.interval.high),
+                                 e.is_range ? "range" : "95 % interval", ""});
     else
-      cells.insert(cells.end(), {"", "", "", e.gap});
+      cells.insert(cells.end(), {"", "", "", "", e.gap});
     out += csv_line(cells);
   }
   return out;
 }
 
-/// One row for each combination of the row factors' values, one column for each value of the column's.
-Grid grid_of(const Table& table, const Study& study, const Results& results) {
-  const std::vector<const Case*> cases = study.selected(table.where);
-  std::vector<Json> columns;
-  for (const Case* c : cases)
-    if (!table.columns.empty() && c->factors.contains(table.columns) && std::ranges::count(columns, c->factors[table.columns]) == 0)
-      columns.push_back(c->factors[table.columns]);
-  Grid out{.caption = fmt::format("{} ({}: median, 95 % interval)", table.caption, table.metric), .head = table.rows};
-  if (table.columns.empty()) out.head.push_back(table.metric);
-  for (const Json& column : columns) out.head.push_back(fmt::format("{}{}", column.is_string() ? "" : table.columns + " ", word_of(column)));
-  const Json base_column = table.base.is_object() && table.base.contains(table.columns) ? table.base[table.columns] : Json();
-  for (const Json& column : columns)
-    if (!base_column.is_null() && column != base_column) out.head.push_back(fmt::format("{} / {}", word_of(column), word_of(base_column)));
-  std::vector<std::string> but = table.columns.empty() ? std::vector<std::string>{} : std::vector{table.columns};
-  for (const auto& group : alike_but_for(cases, but)) {
-    std::vector<std::string> row;
-    for (const std::string& factor : table.rows) row.push_back(group[0]->factors.contains(factor) ? word_of(group[0]->factors[factor]) : "");
-    std::vector<Estimate> found;
-    double base = 0;
-    for (const Json& column : columns) {
-      const auto c = std::ranges::find_if(group, [&](const Case* one) { return one->factors[table.columns] == column; });
-      found.push_back(c == group.end() ? Estimate{.gap = "no case"} : results.estimate(**c, table.metric));
-      if (column == base_column && found.back().gap.empty()) base = found.back().median;
-    }
-    if (table.columns.empty()) found.push_back(results.estimate(*group[0], table.metric));
-    for (const Estimate& e : found) row.push_back(text_of(e));
-    for (std::size_t i = 0; i < columns.size(); ++i)
-      if (!base_column.is_null() && columns[i] != base_column)
-        row.push_back(base > 0 && found[i].gap.empty() ? fmt::format("{:.3f}", found[i].median / base) : "");
-    out.rows.push_back(std::move(row));
+/// One row for each combination of the row factors' values, one column for each value of the column's; cases without that factor have a column of their own.
+class TableGrid {
+ public:
+  TableGrid(const Table& table, const Study& study, const Results& results) : table_(table), results_(results), cases_(study.selected(table.where)) {
+    for (const Case* c : cases_)
+      if (std::ranges::count(columns_, c->factor(table.columns)) == 0) columns_.push_back(c->factor(table.columns));
   }
-  return out;
-}
+
+  Grid grid() const {
+    Grid out{.caption = fmt::format("{} ({}: median, 95 % interval; below {} processes their range)", table_.caption, table_.metric, kLeastProcesses),
+             .head = table_.rows};
+    for (const Json& column : columns_) out.head.push_back(title(column));
+    if (!table_.base.is_null())
+      for (const Json& column : columns_) out.head.push_back(title(column) + " / base");
+    for (const auto& group : alike_but_for(cases_, {table_.columns})) {
+      std::vector<std::string> row;
+      for (const std::string& factor : table_.rows) row.push_back(word_of(group[0]->factor(factor)));
+      for (const Json& column : columns_) row.push_back(cell(group, column));
+      if (!table_.base.is_null())
+        for (const Json& column : columns_) row.push_back(ratio(group, column));
+      out.rows.push_back(std::move(row));
+    }
+    if (!table_.base.is_null()) out.caption += fmt::format(". Base of a ratio: {}", table_.base.dump());
+    return out;
+  }
+
+ private:
+  std::string title(const Json& column) const {
+    if (column.is_null()) return table_.metric;
+    return column.is_string() ? word_of(column) : fmt::format("{} {}", table_.columns, word_of(column));
+  }
+  const Case* in(const std::vector<const Case*>& group, const Json& column) const {
+    const auto c = std::ranges::find_if(group, [&](const Case* one) { return one->factor(table_.columns) == column; });
+    return c == group.end() ? nullptr : *c;
+  }
+  std::string cell(const std::vector<const Case*>& group, const Json& column) const {
+    const Case* c = in(group, column);
+    return c ? text_of(results_.estimate(*c, table_.metric)) : "";
+  }
+  /// To the case that fits the base and is alike in what neither the base nor the columns name.
+  std::string ratio(const std::vector<const Case*>& group, const Json& column) const {
+    const Case* c = in(group, column);
+    if (!c || fits(*c, table_.base)) return "";
+    std::vector<std::string> but{table_.columns};
+    for (const auto& [factor, value] : table_.base.items()) but.push_back(factor);
+    for (const auto& alike : alike_but_for(cases_, but)) {
+      if (std::ranges::count(alike, c) == 0) continue;
+      const auto base = std::ranges::find_if(alike, [&](const Case* one) { return fits(*one, table_.base); });
+      if (base == alike.end()) return "";
+      const Estimate of = results_.estimate(*c, table_.metric), to = results_.estimate(**base, table_.metric);
+      return of.gap.empty() && to.gap.empty() && to.median != 0 ? fmt::format("{:.3f}", of.median / to.median) : "";
+    }
+    return "";
+  }
+
+  const Table& table_;
+  const Results& results_;
+  std::vector<const Case*> cases_;
+  std::vector<Json> columns_;
+};
 
 std::vector<Line> lines_of(const Plot& plot, const Study& study, const Results& results) {
   std::vector<Line> out;
   for (const Case* c : study.selected(plot.where)) {
     const Estimate e = results.estimate(*c, plot.metric);
-    if (!e.gap.empty() || !c->factors.contains(plot.x) || !c->factors[plot.x].is_number()) continue;
+    if (!e.gap.empty() || !c->factor(plot.x).is_number()) continue;
     std::vector<std::string> names;
     for (const std::string& factor : plot.lines)
-      if (c->factors.contains(factor)) names.push_back(word_of(c->factors[factor]));
+      if (c->factors.contains(factor)) names.push_back(word_of(c->factor(factor)));
     const std::string name = fmt::format("{}", fmt::join(names, ", "));
     auto it = std::ranges::find(out, name, &Line::name);
     if (it == out.end()) it = out.insert(out.end(), Line{name, {}});
-    it->points.push_back({c->factors[plot.x].get<double>(), e.median, e.interval});
+    it->points.push_back({c->factor(plot.x).get<double>(), e.median, e.interval});
   }
   for (Line& line : out) std::ranges::sort(line.points, {}, &Point::x);
   return out;
 }
 
-/// The reason of each gap once, with the cases that have it.
+/// The reason of each failure once, with the cases that have it; and the cases that did not run.
 ListItems gaps_of(const Study& study, const Results& results) {
   std::vector<std::pair<std::string, std::vector<std::string>>> by_reason;
-  for (const Case& c : study.cases) {
-    const Estimate e = results.estimate(c, "process_seconds");
-    if (e.gap.empty()) continue;
-    auto it = std::ranges::find(by_reason, e.gap, [](const auto& one) { return one.first; });
-    if (it == by_reason.end()) it = by_reason.insert(by_reason.end(), {e.gap, {}});
-    it->second.push_back(c.name);
-  }
+  const auto add = [&](const std::string& name, const std::string& reason) {
+    auto it = std::ranges::find(by_reason, reason, [](const auto& one) { return one.first; });
+    if (it == by_reason.end()) it = by_reason.insert(by_reason.end(), {reason, {}});
+    it->second.push_back(name);
+  };
+  for (const ProcessRecord* run : results.failures()) add(fmt::format("{} (block {})", run->name, run->repeat + 1), run->status + ": " + run->reason);
+  for (const Case& c : study.cases)
+    if (const Estimate e = results.estimate(c, "process_seconds");
+        e.n == 0 && std::ranges::none_of(results.failures(), [&](const auto* run) { return run->name == c.name; }))
+      add(c.name, e.gap);
   ListItems out;
   for (const auto& [reason, names] : by_reason) out.items.push_back(fmt::format("{}: {}", fmt::join(names, ", "), reason));
+  return out;
+}
+
+/// Cases whose steps had not come to rest when they were measured, or whose processes grew slower or faster from block to block.
+ListItems doubts_of(const Study& study, const Results& results) {
+  std::map<std::string, int> restless;
+  for (const ProcessRecord& run : results.runs())
+    if (const auto samples = run.samples_ms.get<std::vector<double>>(); samples.size() >= 8) {
+      const auto first = warm_up(samples);
+      restless[run.name] += !first || *first > samples.size() / 4;
+    }
+  ListItems out;
+  for (const Case& c : study.cases) {
+    std::vector<double> values;
+    for (const auto& [block, value] : results.values(c, "ms")) values.push_back(value);
+    if (const auto n = std::ssize(values); n >= kLeastProcesses && 2 * restless[c.name] > n)
+      out.items.push_back(fmt::format("{}: in {} of {} processes the first quarter of the steps or more still warmed up", c.name, restless[c.name], n));
+    if (std::ssize(values) < kLeastProcesses) continue;
+    if (const TestResult trend = drift(values); trend.p < 0.01)
+      out.items.push_back(fmt::format("{}: its processes grew {} from block to block (Kendall's tau {:.2f}, p = {:.3f})", c.name,
+                                      trend.statistic > 0 ? "slower" : "faster", trend.statistic, trend.p));
+  }
   return out;
 }
 
@@ -134,7 +187,7 @@ std::string first_line(const Study& study, const Results& results) {
     seconds += run.seconds;
   }
   const std::string in = blocks.size() == 1 ? "one block, in random order" : fmt::format("{} blocks, each in another random order", blocks.size());
-  return fmt::format("Measured: {} processes of {} cases in {}, {:.0f} s in all. Nothing is scaled.", ok, study.cases.size(), in, seconds);
+  return fmt::format("Measured: {} processes of {} cases in {}, {:.0f} s in all.", ok, study.cases.size(), in, seconds);
 }
 
 /// How the report keeps the rules of T. Hoefler, R. Belli, Scientific benchmarking of parallel computing systems, 2015.
@@ -153,60 +206,94 @@ ListItems rules() {
 
 }  // namespace
 
-void write_report(const Study& study, const Results& results, const fs::path& folder) {
-  Page page{.title = study.title};
-  const auto add = [&](Block block) { page.blocks.push_back(std::move(block)); };
-  add(Paragraph{first_line(study, results)});
-  add(Heading{"The question and the answer"});
-  add(Paragraph{study.question});
-  ListItems answers;
-  for (const Verdict& v : results.verdicts()) answers.items.push_back(fmt::format("{} Here: {}.", v.claim, v.claim_holds));
-  if (!answers.items.empty()) add(std::move(answers));
-  if (ListItems gaps = gaps_of(study, results); !gaps.items.empty()) {
-    add(Heading{"Gaps"});
-    add(std::move(gaps));
-  }
-  add(Heading{"What was measured"});
-  for (const Table& table : study.tables) {
-    add(grid_of(table, study, results));
-    write(folder / "tables" / (table.name + ".csv"), csv_of(study.selected(table.where), table.metric, results));
-  }
-  for (const Plot& plot : study.plots) {
-    const std::string svg = plot_svg(lines_of(plot, study, results), {plot.x, plot.log_x}, {plot.metric, plot.log_y});
-    if (svg.empty()) continue;
-    write(folder / "plots" / (plot.name + ".svg"), svg);
-    write(folder / "plots" / (plot.name + ".csv"), csv_of(study.selected(plot.where), plot.metric, results));
-    add(Figure{fmt::format("{} Bars: 95 % intervals of the median.", plot.caption), svg, "plots/" + plot.name + ".svg"});
-  }
-  if (!results.verdicts().empty()) add(Heading{"What published studies found, and what is found here"});
-  for (const Verdict& v : results.verdicts())
-    add(Paragraph{fmt::format("Published: {} ({}) Found here: {} So of the statement: {}.", v.claim, v.source, v.sentence, v.claim_holds)});
-  for (const Published& p : study.published) {
-    Grid grid{.caption = fmt::format("Published{}: {} {} ({}){}",
-                                     p.evidence == "figure_reading" ? ", read off a figure"
-                                     : p.evidence == "secondary"    ? ", as others quote it"
-                                                                    : "",
-                                     p.caption, p.unit.empty() ? "" : "[" + p.unit + "]", p.source, ""),
-              .head = p.columns};
-    for (const Json& row : p.rows) {
-      std::vector<std::string> cells;
-      for (const Json& cell : row) cells.push_back(cell.is_null() ? "" : word_of(cell));
-      grid.rows.push_back(std::move(cells));
+namespace {
+
+/// Builds the page of a study part by part, and writes the files that belong to a part.
+class ReportWriter {
+ public:
+  ReportWriter(const Study& study, const Results& results, fs::path folder)
+      : study_(study), results_(results), folder_(std::move(folder)), page_{.title = study.title, .blocks = {}} {}
+
+  void answer() {
+    add(Paragraph{first_line(study_, results_)});
+    add(Heading{"The question and the answer"});
+    add(Paragraph{study_.question});
+    ListItems answers;
+    for (const Verdict& v : results_.verdicts()) answers.items.push_back(fmt::format("{} Here: {}.", v.claim, v.claim_holds));
+    if (!answers.items.empty()) add(std::move(answers));
+    if (ListItems gaps = gaps_of(study_, results_); !gaps.items.empty()) {
+      add(Heading{"Gaps"});
+      add(std::move(gaps));
     }
-    add(std::move(grid));
   }
-  add(Heading{"How it was measured"});
-  for (const std::string& remark : study.remarks) add(Paragraph{remark});
-  add(rules());
-  add(Listing{results.machine()});
-  std::string commands;
-  std::set<std::string> seen;
-  for (const ProcessRecord& run : results.runs())
-    if (seen.insert(run.name).second) commands += fmt::format("{}: {} with {}\n", run.name, run.command, run.spec.dump());
-  add(Listing{commands});
+  void figures() {
+    add(Heading{"What was measured"});
+    for (const Table& table : study_.tables) {
+      add(TableGrid(table, study_, results_).grid());
+      write(folder_ / "tables" / (table.name + ".csv"), csv_of(study_.selected(table.where), table.metric, results_));
+    }
+    for (const Plot& plot : study_.plots) {
+      const std::string svg = plot_svg(lines_of(plot, study_, results_), {plot.x, plot.log_x}, {plot.metric, plot.log_y});
+      if (svg.empty()) continue;
+      write(folder_ / "plots" / (plot.name + ".svg"), svg);
+      write(folder_ / "plots" / (plot.name + ".csv"), csv_of(study_.selected(plot.where), plot.metric, results_));
+      add(Figure{fmt::format("{} Bars: 95 % intervals of the median, below {} processes their range.", plot.caption, kLeastProcesses), svg,
+                 "plots/" + plot.name + ".svg"});
+    }
+  }
+  void published() {
+    if (!results_.verdicts().empty()) add(Heading{"What published studies found, and what is found here"});
+    for (const Verdict& v : results_.verdicts())
+      add(Paragraph{fmt::format("Published: {} ({}) Found here: {} So of the statement: {}.", v.claim, v.source, v.sentence, v.claim_holds)});
+    for (const Published& p : study_.published) {
+      const char* how = p.evidence == "figure_reading" ? ", read off a figure" : p.evidence == "secondary" ? ", as others quote it" : "";
+      Grid grid{
+          .caption = fmt::format("Published{}: {}{} ({})", how, p.caption, p.unit.empty() ? "" : ", in " + p.unit, p.source), .head = p.columns, .rows = {}};
+      for (const Json& row : p.rows) {
+        std::vector<std::string> cells;
+        for (const Json& cell : row) cells.push_back(word_of(cell));
+        grid.rows.push_back(std::move(cells));
+      }
+      add(std::move(grid));
+    }
+  }
+  void circumstances() {
+    add(Heading{"How it was measured"});
+    if (ListItems doubts = doubts_of(study_, results_); !doubts.items.empty()) {
+      add(Paragraph{"Doubts about single cases:"});
+      add(std::move(doubts));
+    }
+    for (const std::string& remark : study_.remarks) add(Paragraph{remark});
+    add(rules());
+    add(Listing{results_.machine()});
+    std::string commands;
+    std::set<std::string> seen;
+    for (const ProcessRecord& run : results_.runs())
+      if (seen.insert(run.name).second) commands += fmt::format("{}: {} with {}\n", run.name, run.command, run.spec.dump());
+    add(Listing{commands});
+  }
+  const Page& page() const { return page_; }
+
+ private:
+  void add(Block block) { page_.blocks.push_back(std::move(block)); }
+
+  const Study& study_;
+  const Results& results_;
+  fs::path folder_;
+  Page page_;
+};
+
+}  // namespace
+
+void write_report(const Study& study, const Results& results, const fs::path& folder) {
+  ReportWriter writer(study, results, folder);
+  writer.answer();
+  writer.figures();
+  writer.published();
+  writer.circumstances();
   write(folder / "results.json", results.json().dump(1) + "\n");
-  write(folder / "report.md", markdown(page));
-  write(folder / "report.html", html(page));
+  write(folder / "report.md", markdown(writer.page()));
+  write(folder / "report.html", html(writer.page()));
 }
 
 }  // namespace gemel::study

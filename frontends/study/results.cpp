@@ -36,6 +36,8 @@ Json json_of(const Verdict& v) {
           {"statistic", json_of(v.statistic)},
           {"p", json_of(v.p)},
           {"p_adjusted", json_of(v.p_adjusted)},
+          {"p_equal", json_of(v.p_equal)},
+          {"p_equal_adjusted", json_of(v.p_equal_adjusted)},
           {"effect", json_of(v.effect)},
           {"interval", interval},
           {"verdict", v.verdict},
@@ -72,17 +74,27 @@ std::string text_of(const Estimate& e) {
 
 Results::Results(const Study& study, std::vector<ProcessRecord> runs) : study_(study), runs_(std::move(runs)) {
   for (const ProcessRecord& run : runs_) by_case_[run.name].push_back(&run);
+  for (const Hypothesis& h : study.hypotheses) verdicts_.push_back(tested(h, study, *this));
+  adjust(&Verdict::p, &Verdict::p_adjusted);
+  adjust(&Verdict::p_equal, &Verdict::p_equal_adjusted);
+  for (std::size_t i = 0; i < verdicts_.size(); ++i) decide(study.hypotheses[i], verdicts_[i]);
+}
+
+void Results::adjust(std::optional<double> Verdict::*from, std::optional<double> Verdict::*to) {
   std::vector<double> p;
-  for (const Hypothesis& h : study.hypotheses) {
-    verdicts_.push_back(tested(h, study, *this));
-    if (verdicts_.back().p) p.push_back(*verdicts_.back().p);
-  }
+  for (const Verdict& v : verdicts_)
+    if (v.*from) p.push_back(*(v.*from));
   const std::vector<double> adjusted = holm(p);
   std::size_t next = 0;
-  for (std::size_t i = 0; i < verdicts_.size(); ++i) {
-    if (verdicts_[i].p) verdicts_[i].p_adjusted = adjusted[next++];
-    decide(study.hypotheses[i], verdicts_[i]);
-  }
+  for (Verdict& v : verdicts_)
+    if (v.*from) v.*to = adjusted[next++];
+}
+
+std::vector<const ProcessRecord*> Results::failures() const {
+  std::vector<const ProcessRecord*> out;
+  for (const ProcessRecord& run : runs_)
+    if (run.status != "ok") out.push_back(&run);
+  return out;
 }
 
 std::map<int, double> Results::values(const Case& c, const std::string& metric) const {
@@ -101,7 +113,7 @@ Estimate Results::estimate(const Case& c, const std::string& metric) const {
   if (all.empty()) {
     const auto it = by_case_.find(c.name);
     if (it == by_case_.end()) {
-      out.gap = "did not run";
+      out.gap = "did not run before the budget ended";
     } else {
       const ProcessRecord& last = *it->second.back();
       out.gap = last.status == "ok" ? fmt::format("says no {}", metric) : fmt::format("{}: {}", last.status, last.reason);

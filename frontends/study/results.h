@@ -28,7 +28,8 @@ std::string text_of(const Estimate& estimate);
 struct Verdict {
   std::string name, claim, source, method, metric;
   int n = 0;  // blocks or processes
-  std::optional<double> statistic, p, p_adjusted, effect, could_have_seen;
+  std::optional<double> statistic, p, p_adjusted, p_equal, p_equal_adjusted, effect,
+      could_have_seen;  // p_equal: of that the difference is not within the margin
   std::optional<Interval> interval;
   std::string verdict;      // "differs", "equal within 5 %", "undecided"
   std::string claim_holds;  // "it holds", "it does not hold", "open, nothing is decided"
@@ -45,6 +46,8 @@ class Results {
   std::map<int, double> values(const Case& c, const std::string& metric) const;
   /// Hypotheses in the order of the file, with p adjusted over all of them.
   const std::vector<Verdict>& verdicts() const { return verdicts_; }
+  /// Processes that did not end well.
+  std::vector<const ProcessRecord*> failures() const;
   /// Whether every case is ok, does not fit or is missing.
   bool is_whole() const;
   /// Device, driver and version, as the first process that ended well had them.
@@ -53,6 +56,8 @@ class Results {
   Json json() const;
 
  private:
+  /// Fills in p values, adjusted by Holm over all verdicts that have them.
+  void adjust(std::optional<double> Verdict::*from, std::optional<double> Verdict::*to);
   const Study& study_;
   std::vector<ProcessRecord> runs_;
   std::map<std::string, std::vector<const ProcessRecord*>> by_case_;

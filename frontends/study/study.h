@@ -17,17 +17,24 @@ struct Case {
   std::string name;  // "resnet18/batch-size=8/graph": the factors' values
   Json factors;      // by name, in the order of the file
   Json spec;         // of the run, without defaults
+  /// The factor's value; null where the case has none of that name.
+  Json factor(const std::string& of) const { return factors.contains(of) ? factors.at(of) : Json(); }
 };
 
 /// Cases that are alike but for some factors: each of these has the value given.
 using Selection = Json;
+
+/// Whether each factor of the selection has its value.
+bool fits(const Case& c, const Selection& where);
+/// "resnet18", "8"
+std::string word_of(const Json& value);
 
 struct Table {
   std::string name, caption, metric;
   std::vector<std::string> rows;  // factors
   std::string columns;            // a factor; empty: one column
   Selection where = Json::object();
-  Selection base;  // each row's ratio to the column where this holds stands beside it; null: none
+  Selection base;  // beside each cell its ratio to the case where this holds, alike in the other rows; null: none
 };
 
 struct Plot {
@@ -61,8 +68,9 @@ struct Published {
 struct Study {
   std::string name, title, question, source;
   std::vector<Case> cases;
-  int least_repeats = 6, most_repeats = 30;
-  double narrow = 0.05;    // runs go on until each median's interval is narrower than this share of it
+  int least_repeats = 6;  // with which a test of each hypothesis can find a difference
+  int most_repeats = 30;
+  double narrow = 0.05;    // runs go on until each median of the first table is known to this share of it
   double timeout_s = 600;  // of one process
   std::vector<Table> tables;
   std::vector<Plot> plots;

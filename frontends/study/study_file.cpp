@@ -4,128 +4,19 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <fstream>
-#include <initializer_list>
+#include <cmath>
 #include <set>
-#include <sstream>
 
 #include "engine/base/accepted.h"
 #include "engine/base/error.h"
+#include "engine/base/files/file.h"
 #include "frontends/study/study.h"
+#include "frontends/study/toml_keys.h"
 
 namespace gemel::study {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A table of the file, of which every key must be asked for.
-class Keys {
- public:
-  Keys(const fs::path& file, const toml::table& table, std::string where) : file_(file), table_(table), where_(std::move(where)) {}
-
-  [[noreturn]] void refuse(const toml::node& node, const std::string& what) const {
-    throw UsageError(fmt::format("study: {}:{}: {}", file_.string(), node.source().begin.line, what));
-  }
-  const fs::path& file() const { return file_; }
-  const toml::table& table() const { return table_; }
-  const toml::node* find(const std::string& key) {
-    known_.push_back(key);
-    return table_.get(key);
-  }
-  template <class T>
-  T value(const std::string& key, T standard, const char* type) {
-    const toml::node* node = find(key);
-    if (!node) return standard;
-    const auto v = node->value<T>();
-    if (!v) refuse(*node, fmt::format("{} is no {}", key, type));
-    return *v;
-  }
-  std::string text(const std::string& key, const std::string& standard = "") { return value<std::string>(key, standard, "text"); }
-  std::string needed(const std::string& key) {
-    const toml::node* node = table_.get(key);
-    if (!node) refuse(table_, fmt::format("{} has no {}", where_, key));
-    return text(key);
-  }
-  std::vector<std::string> texts(const std::string& key) {
-    std::vector<std::string> out;
-    const toml::node* node = find(key);
-    if (!node) return out;
-    if (!node->is_array()) refuse(*node, fmt::format("{} is no list of texts", key));
-    for (const toml::node& one : *node->as_array()) {
-      if (!one.is_string()) refuse(one, fmt::format("{} is no list of texts", key));
-      out.push_back(*one.value<std::string>());
-    }
-    return out;
-  }
-  std::string one_of(const std::string& key, const std::string& standard, std::initializer_list<const char*> accepted) {
-    const std::string v = text(key, standard);
-    if (std::ranges::find(accepted, v) == accepted.end()) refuse(*table_.get(key), fmt::format("{} is '{}'; accepted: {}", key, v, fmt::join(accepted, ", ")));
-    return v;
-  }
-  Json json(const std::string& key) {
-    const toml::node* node = find(key);
-    return node ? json_of(*node) : Json();
-  }
-  Json object(const std::string& key) {
-    const toml::node* node = find(key);
-    if (!node) return Json::object();
-    if (!node->is_table()) refuse(*node, fmt::format("{} is no table", key));
-    return json_of(*node);
-  }
-  /// @throws UsageError for a key that nobody has asked for
-  void end() const {
-    for (const auto& [key, node] : table_) {
-      const std::string name(key.str());
-      if (std::ranges::count(known_, name)) continue;
-      const std::string near = nearest(name, known_);
-      refuse(node, fmt::format("{} has no '{}'{}; accepted: {}", where_, name, near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
-                               fmt::join(known_, ", ")));
-    }
-  }
-
-  Json json_of(const toml::node& node) const {
-    if (const auto* table = node.as_table()) {
-      // TOML's tables are sorted by the library; the order of the file is that of the lines.
-      std::vector<std::pair<std::string, const toml::node*>> entries;
-      for (const auto& [key, value] : *table) entries.emplace_back(std::string(key.str()), &value);
-      std::ranges::sort(entries, {}, [](const auto& e) { return std::pair(e.second->source().begin.line, e.second->source().begin.column); });
-      Json out = Json::object();
-      for (const auto& [key, value] : entries) out[key] = json_of(*value);
-      return out;
-    }
-    if (const auto* array = node.as_array()) {
-      Json out = Json::array();
-      for (const toml::node& one : *array) out.push_back(json_of(one));
-      return out;
-    }
-    if (const auto* text = node.as_string()) return text->get();
-    if (const auto* number = node.as_integer()) return number->get();
-    if (const auto* number = node.as_floating_point()) return number->get();
-    if (const auto* truth = node.as_boolean()) return truth->get();
-    refuse(node, "dates and times are no values here");
-  }
-
- private:
-  const fs::path& file_;
-  const toml::table& table_;
-  std::string where_;
-  std::vector<std::string> known_;
-};
-
-template <class Read>
-void each(Keys& keys, const std::string& name, Read read) {
-  const toml::node* node = keys.find(name);
-  if (!node) return;
-  if (!node->is_array()) keys.refuse(*node, fmt::format("{} is no list of tables: [[{}]]", name, name));
-  for (const toml::node& one : *node->as_array()) {
-    if (!one.is_table()) keys.refuse(one, fmt::format("{} is no list of tables: [[{}]]", name, name));
-    Keys its(keys.file(), *one.as_table(), fmt::format("[[{}]]", name));
-    read(its);
-    its.end();
-  }
-}
-
-std::string word_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
 
 /// The cases of a grid: every combination of its axes' values. A value is one of the spec's, or a table that has a name and several of the spec's.
 class Grid {
@@ -167,6 +58,9 @@ std::vector<Case> read_grid(Keys& grid, const Json& shared, Extent extent) {
   Json axes = grid.object("axes");
   if (axes.empty()) grid.refuse(grid.table(), "[[grid]] has no axes");
   const Json quick = grid.object("quick"), full = grid.object("full");
+  for (const Json* changed : {&quick, &full})
+    for (const auto& [factor, values] : changed->items())
+      if (!axes.contains(factor)) grid.refuse(grid.table(), fmt::format("'{}' is no axis of this grid", factor));
   axes.update(extent == Extent::quick ? quick : extent == Extent::full ? full : Json::object());
   Grid out(std::move(common));
   for (const auto& [factor, values] : axes.items()) {
@@ -178,11 +72,11 @@ std::vector<Case> read_grid(Keys& grid, const Json& shared, Extent extent) {
   return std::move(out).cases();
 }
 
-/// The factors of all cases: what tables, plots and hypotheses may name.
+/// What tables, plots and hypotheses may name.
 class Factors {
  public:
-  explicit Factors(const std::vector<Case>& cases) {
-    for (const Case& c : cases)
+  explicit Factors(const Study& study) : study_(study) {
+    for (const Case& c : study.cases)
       for (const auto& [factor, value] : c.factors.items()) names_.insert(factor);
   }
   void require(const Keys& of, const std::string& name) const {
@@ -191,11 +85,22 @@ class Factors {
   void require(const Keys& of, const std::vector<std::string>& names) const {
     for (const std::string& name : names) require(of, name);
   }
-  void require(const Keys& of, const Selection& where) const {
-    for (const auto& [name, value] : where.items()) require(of, name);
+  /// Some case of `where` fits the selection as well.
+  void require(const Keys& of, const Selection& selection, const Selection& where = Json::object()) const {
+    if (!selection.is_object()) of.refuse(of.table(), fmt::format("{} is no table of axes and values", selection.dump()));
+    for (const auto& [name, value] : selection.items()) require(of, name);
+    const auto cases = study_.selected(where);
+    if (std::ranges::none_of(cases, [&](const Case* c) { return fits(*c, selection); })) of.refuse(of.table(), fmt::format("no case has {}", selection.dump()));
+  }
+  void require_numbers(const Keys& of, const std::string& name) const {
+    require(of, name);
+    for (const Case& c : study_.cases)
+      if (c.factors.contains(name) && !c.factor(name).is_number())
+        of.refuse(of.table(), fmt::format("'{}' is an axis of words; accepted: one of numbers", name));
   }
 
  private:
+  const Study& study_;
   std::set<std::string> names_;
 };
 
@@ -214,9 +119,9 @@ void require_one_case_a_cell(const Keys& keys, const Table& table, const Study& 
 }
 
 void read_views(Keys& keys, Study& out) {
-  const Factors factors(out.cases);
+  const Factors factors(out);
   each(keys, "table", [&](Keys& t) {
-    Table table{.name = t.needed("name"),
+    Table table{.name = t.file_name("name"),
                 .caption = t.needed("caption"),
                 .metric = t.text("metric", kMetric),
                 .rows = t.texts("rows"),
@@ -227,11 +132,11 @@ void read_views(Keys& keys, Study& out) {
     if (!table.columns.empty()) factors.require(t, table.columns);
     factors.require(t, table.where);
     require_one_case_a_cell(t, table, out);
-    if (table.base.is_object()) factors.require(t, table.base);
+    if (!table.base.is_null()) factors.require(t, table.base, table.where);
     out.tables.push_back(std::move(table));
   });
   each(keys, "plot", [&](Keys& p) {
-    Plot plot{.name = p.needed("name"),
+    Plot plot{.name = p.file_name("name"),
               .caption = p.needed("caption"),
               .metric = p.text("metric", kMetric),
               .x = p.needed("x"),
@@ -239,7 +144,7 @@ void read_views(Keys& keys, Study& out) {
               .where = p.object("where"),
               .log_x = p.value("log_x", false, "boolean"),
               .log_y = p.value("log_y", false, "boolean")};
-    factors.require(p, plot.x);
+    factors.require_numbers(p, plot.x);
     factors.require(p, plot.lines);
     factors.require(p, plot.where);
     out.plots.push_back(std::move(plot));
@@ -247,7 +152,7 @@ void read_views(Keys& keys, Study& out) {
 }
 
 void read_hypotheses(Keys& keys, Study& out) {
-  const Factors factors(out.cases);
+  const Factors factors(out);
   each(keys, "hypothesis", [&](Keys& h) {
     Hypothesis one{.name = h.needed("name"),
                    .claim = h.needed("claim"),
@@ -266,10 +171,10 @@ void read_hypotheses(Keys& keys, Study& out) {
     one.expected = is_ratio                      ? h.one_of("expected", "", {"below 1", "above 1", "equal"})
                    : one.method == Method::trend ? h.one_of("expected", "", {"rises", "falls", "level"})
                                                  : h.one_of("expected", "", {"matters", "does not matter"});
-    factors.require(h, one.a);
-    factors.require(h, one.b);
     factors.require(h, one.where);
-    if (!one.over.empty()) factors.require(h, one.over);
+    factors.require(h, one.a, one.where);
+    factors.require(h, one.b, one.where);
+    if (!one.over.empty()) factors.require_numbers(h, one.over);
     out.hypotheses.push_back(std::move(one));
   });
   each(keys, "published", [&](Keys& p) {
@@ -287,27 +192,41 @@ void read_hypotheses(Keys& keys, Study& out) {
   });
 }
 
-std::string whole(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  if (!in) throw DataError(fmt::format("read: cannot open {}", file.string()));
-  return out.str();
+/// The fewest blocks in which a sign-flip test of one of so many hypotheses can come out below 5 %, adjusted; and not fewer than an interval needs.
+int blocks_for(std::size_t hypotheses) {
+  int blocks = 6;
+  while (static_cast<double>(hypotheses) * std::ldexp(2, -blocks) >= 0.05) ++blocks;
+  return blocks;
+}
+
+void require_unique_names(const Keys& keys, const Study& study) {
+  std::set<std::string> cases, tables, plots;
+  for (const Case& c : study.cases)
+    if (!cases.insert(c.name).second) keys.refuse(keys.table(), fmt::format("two cases are named {}", c.name));
+  for (const Table& t : study.tables)
+    if (!tables.insert(t.name).second) keys.refuse(keys.table(), fmt::format("two tables are named {}", t.name));
+  for (const Plot& p : study.plots)
+    if (!plots.insert(p.name).second) keys.refuse(keys.table(), fmt::format("two plots are named {}", p.name));
 }
 
 }  // namespace
 
 std::vector<const Case*> Study::selected(const Selection& where) const {
   std::vector<const Case*> out;
-  for (const Case& c : cases) {
-    bool fits = true;
-    for (const auto& [factor, value] : where.items()) fits = fits && c.factors.contains(factor) && c.factors[factor] == value;
-    if (fits) out.push_back(&c);
-  }
+  for (const Case& c : cases)
+    if (fits(c, where)) out.push_back(&c);
   return out;
 }
 
-Study read_study(const fs::path& file, Extent extent) { return parse_study(whole(file), file, extent); }
+bool fits(const Case& c, const Selection& where) {
+  for (const auto& [factor, value] : where.items())
+    if (c.factor(factor) != value) return false;
+  return true;
+}
+
+std::string word_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump(); }
+
+Study read_study(const fs::path& file, Extent extent) { return parse_study(std::string(as_text(read_whole(file))), file, extent); }
 
 Study parse_study(const std::string& text, const fs::path& file, Extent extent) {
   Study out{.name = file.stem().string()};
@@ -337,16 +256,18 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   read_views(keys, out);
   read_hypotheses(keys, out);
   keys.end();
-  std::set<std::string> names;
-  for (const Case& c : out.cases)
-    if (!names.insert(c.name).second) keys.refuse(table, fmt::format("two cases are named {}", c.name));
+  require_unique_names(keys, out);
+  out.least_repeats = blocks_for(out.hypotheses.size());
+  if (out.most_repeats < 1) keys.refuse(*table.get("most_repeats"), fmt::format("most_repeats is {}; accepted: 1 or more", out.most_repeats));
   return out;
 }
 
 Study recorded_study(const fs::path& folder) {
   const fs::path file = folder / "study.json";
-  const Json about = Json::parse(whole(file), nullptr, false);
-  if (!about.is_object() || !about.contains("study") || !about.contains("extent"))
+  const Json about = Json::parse(as_text(read_whole(file)), nullptr, false);
+  const auto has = [&](const char* key, auto is) { return about.is_object() && about.contains(key) && (about.at(key).*is)(); };
+  if (!has("name", &Json::is_string) || !has("study", &Json::is_string) || !has("extent", &Json::is_number_integer) || about["extent"] < 0 ||
+      about["extent"] > 2)
     throw DataError(fmt::format("study: {} is no record of a study", file.string()));
   return parse_study(about["study"], about["name"].get<std::string>() + ".toml", static_cast<Extent>(about["extent"].get<int>()));
 }

@@ -26,12 +26,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kRuns = "runs.jsonl";
 
-std::string text_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  return out.str();
-}
+/// Empty where the file is not there.
+std::string text_of(const fs::path& file) { return is_there(file) ? std::string(as_text(read_whole(file))) : ""; }
 
 /// The last line that says something: an error's, in a program that writes one.
 std::string last_line(const std::string& text) {
@@ -56,10 +52,18 @@ void add_times(ProcessRecord& run) {
   if (samples.empty()) return;
   const double ms = median(samples);
   run.metrics["ms"] = ms;
-  if (!run.spec.contains("batch-size")) return;
-  const auto batch = run.spec["batch-size"].get<double>();
+  const Json batch_size = run.metrics.value("batch_size", run.spec.value("batch-size", Json()));
+  if (!batch_size.is_number()) return;
+  const auto batch = batch_size.get<double>();
   run.metrics["ms_per_sample"] = ms / batch;
   run.metrics["samples_per_s"] = 1000 * batch / ms;
+}
+
+std::vector<std::string> words_of(const Json& spec) {
+  std::vector<std::string> out;
+  std::istringstream command(spec["command"].get<std::string>());
+  for (std::string word; command >> word;) out.push_back(word);
+  return out;
 }
 
 /// One process: how it is started, and what it leaves.
@@ -70,7 +74,7 @@ class Process {
     fs::create_directories(folder_);
     spec_ = c.spec;
     if (!options.platform.empty()) spec_["platform"] = options.platform;
-    if (!options.device.empty()) spec_["device"] = options.device;
+    if (!options.device.empty() && !spec_.contains("device") && !spec_.contains("devices")) spec_["device"] = options.device;
     is_bench_ = spec_["command"].get<std::string>().starts_with("bench");
     if (!is_bench_ && !spec_.contains("seed")) spec_["seed"] = static_cast<std::int64_t>(options.seed) + repeat;
     spec_[is_bench_ ? "json" : "log-dir"] = (folder_ / (is_bench_ ? "bench.json" : "log")).string();
@@ -79,8 +83,7 @@ class Process {
     if (spec_.contains("np")) {
       words_.emplace_back("launch");
     } else {
-      std::istringstream command(spec_["command"].get<std::string>());
-      for (std::string word; command >> word;) words_.push_back(word);
+      std::ranges::copy(words_of(spec_), std::back_inserter(words_));
     }
     words_.insert(words_.end(), {"--spec", (folder_ / "spec.json").string()});
   }
@@ -113,6 +116,11 @@ class Process {
     }
     take_status(out, ended, has_case);
     if (out.status != "ok") return;
+    if (all["benchmarks"].size() != 1) {
+      out.status = "failed";
+      out.reason = fmt::format("its spec means {} cases; accepted: one, so name its model, frontend, input and batch-size", all["benchmarks"].size());
+      return;
+    }
     take_numbers(measured, "", out.metrics);
     out.samples_ms = measured["samples_ms"];
     for (const char* key : {"device", "driver", "version", "commit"})
@@ -133,7 +141,9 @@ class Process {
       out.reason = fmt::format("it ran for more than {:.0f} s", ended.seconds);
     } else if (ended.status != 0 || !has_result) {
       const bool has_no_room = said.find("memory") != std::string::npos && said.find("accepted:") != std::string::npos;
-      out.status = has_no_room ? "does-not-fit" : ended.status == 2 ? "missing" : "failed";
+      // What is asked for is not there: a file, which the run could not open, or a device, by which a spec that is right is refused.
+      const bool is_missing = ended.status == 2 || said.find("cannot open") != std::string::npos || said.find("does not exist") != std::string::npos;
+      out.status = has_no_room ? "does-not-fit" : is_missing ? "missing" : "failed";
       out.reason = said.empty() ? fmt::format("it ended with status {}", ended.status) : said;
     } else {
       out.status = "ok";
@@ -147,10 +157,27 @@ class Process {
   std::vector<std::string> words_;
 };
 
+/// Refuses a case whose spec its command does not take, before anything runs.
+void check(const Case& c, const RunOptions& options) {
+  const fs::path folder = options.folder / "last-run";
+  fs::create_directories(folder);
+  Json spec = c.spec;
+  spec.erase("np");  // which a launcher alone takes
+  std::vector<std::string> words{options.program.string()};
+  std::ranges::copy(words_of(spec), std::back_inserter(words));
+  words.insert(words.end(), {"--spec", spec.dump(), "--print-spec"});
+  if (const ChildResult ended = run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = 60}); ended.status != 0)
+    throw UsageError(fmt::format("study: case {}: {}", c.name, last_line(text_of(folder / "stderr"))));
+  const Json whole = Json::parse(text_of(folder / "stdout"), nullptr, false);
+  for (const auto& [key, value] : whole.items())
+    if (value.is_array() && value.size() > 1 && key != "env" && key != "variant")
+      throw UsageError(fmt::format("study: case {}: {} is {}; accepted: one value, in the spec or on an axis", c.name, key, value.dump()));
+}
+
 /// What is known of the cases so far: which go on, how long each takes, and whether that is enough.
 class Progress {
  public:
-  Progress(const Study& study, const std::vector<ProcessRecord>& before) : study_(study) {
+  Progress(const Study& study, const std::vector<ProcessRecord>& before) : study_(study), metric_(study.tables.empty() ? "ms" : study.tables[0].metric) {
     for (const ProcessRecord& run : before) add(run);
   }
   void add(const ProcessRecord& run) {
@@ -158,7 +185,7 @@ class Progress {
     known.repeats = std::max(known.repeats, run.repeat + 1);
     known.seconds = run.seconds;
     if (run.status != "ok") known.is_gap = true;
-    if (run.metrics.contains("ms")) known.values.push_back(run.metrics["ms"].get<double>());
+    if (run.metrics.contains(metric_)) known.values.push_back(run.metrics[metric_].get<double>());
     ++order_;
   }
   bool goes_on(const Case& c, int repeat) const {
@@ -201,6 +228,7 @@ class Progress {
     std::vector<double> values;
   };
   const Study& study_;
+  std::string metric_;  // by whose intervals it is decided whether more blocks are needed
   std::map<std::string, Known> known_;
   std::int64_t order_ = 0;
 };
@@ -275,49 +303,81 @@ std::vector<ProcessRecord> read_runs(const fs::path& folder) {
   return out;
 }
 
+namespace {
+
+/// Blocks of all cases, until enough is known or the budget ends.
+class Schedule {
+ public:
+  Schedule(const Study& study, const RunOptions& options, RecordFile& record, Progress& progress)
+      : study_(study), options_(options), record_(record), progress_(progress) {}
+
+  void run() {
+    for (int block = 0; block < study_.most_repeats && !budget_has_ended_; ++block) {
+      run_block(block);
+      if (block + 1 >= study_.least_repeats && progress_.is_enough()) return;
+    }
+  }
+
+ private:
+  double left_of_budget() const { return options_.budget_s - std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  void run_block(int block) {
+    std::size_t done = 0;
+    for (const Case* c : shuffled(study_, options_.seed, block)) {
+      ++done;
+      if (!progress_.goes_on(*c, block)) continue;
+      const bool has_budget = options_.budget_s > 0;
+      if (has_budget && left_of_budget() < progress_.seconds(*c)) {
+        budget_has_ended_ = true;
+        continue;  // a shorter case may fit
+      }
+      options_.say(fmt::format(
+          "block {}, case {} of {}: {}; {}", block + 1, done, study_.cases.size(), c->name,
+          has_budget ? fmt::format("at most {} left", left(left_of_budget())) : fmt::format("a block takes {}", left(progress_.seconds_of_block()))));
+      run_case(*c, block, has_budget);
+    }
+  }
+  void run_case(const Case& c, int block, bool has_budget) {
+    const double rest = has_budget ? std::max(left_of_budget(), 1.0) : study_.timeout_s;
+    ProcessRecord run;
+    try {
+      run = Process(c, options_, block).run(std::min(study_.timeout_s, rest));
+    } catch (const Process::Interrupted&) {
+      throw DataError(fmt::format("study: interrupted; go on with --resume --out {}", options_.folder.string()));
+    }
+    if (run.status == "timeout" && rest < study_.timeout_s) {  // the budget's end, not the case's fault
+      budget_has_ended_ = true;
+      return;
+    }
+    if (run.status != "ok") options_.say(fmt::format("  {}: {}", run.status, run.reason));
+    run.order = progress_.order() + 1;
+    run.name = c.name;
+    run.repeat = block;
+    record_.append(json_of(run).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+    progress_.add(run);
+  }
+
+  const Study& study_;
+  const RunOptions& options_;
+  RecordFile& record_;
+  Progress& progress_;
+  Clock::time_point begin_ = Clock::now();
+  bool budget_has_ended_ = false;
+};
+
+}  // namespace
+
 void run_study(const Study& study, const RunOptions& options) {
-  const auto since = Clock::now();
-  const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - since).count(); };
+  const bool goes_on = is_there(options.folder / "study.json");
+  if (!goes_on)
+    for (const Case& c : study.cases) check(c, options);
   const std::vector<ProcessRecord> before = begin(study, options);
   Progress progress(study, before);
-  // A line that a killed process left unfinished goes first.
-  std::string whole;
+  std::string whole;  // without a line that a killed process left unfinished
   for (const ProcessRecord& run : before) whole += json_of(run).dump() + "\n";
   const fs::path file = options.folder / kRuns;
   write_file_atomically(file, [&](FileWriter& out) { out.write(whole); });
   RecordFile record(Descriptor(::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)), file);
-  const auto add = [&](ProcessRecord run, const Case& c, int repeat) {
-    run.order = progress.order() + 1;
-    run.name = c.name;
-    run.repeat = repeat;
-    record.append(json_of(run).dump() + "\n");
-    progress.add(run);
-  };
-  std::string why_ended;
-  for (int repeat = 0; repeat < study.most_repeats && why_ended.empty(); ++repeat) {
-    std::size_t done = 0;
-    for (const Case* c : shuffled(study, options.seed, repeat)) {
-      ++done;
-      if (!progress.goes_on(*c, repeat)) continue;
-      if (options.budget_s > 0 && spent() + progress.seconds(*c) > options.budget_s) {
-        why_ended = "the budget has ended";
-        if (repeat > 0) continue;
-        add({.status = "missing", .reason = why_ended, .spec = c->spec}, *c, repeat);
-        continue;
-      }
-      const double rest = options.budget_s > 0 ? options.budget_s - spent() : 0;
-      options.say(fmt::format("block {}, case {} of {}: {}{}", repeat + 1, done, study.cases.size(), c->name,
-                              rest > 0 ? fmt::format("; at most {} left", left(rest)) : fmt::format("; a block takes {}", left(progress.seconds_of_block()))));
-      try {
-        ProcessRecord run = Process(*c, options, repeat).run(study.timeout_s);
-        if (run.status != "ok") options.say(fmt::format("  {}: {}", run.status, run.reason));
-        add(std::move(run), *c, repeat);
-      } catch (const Process::Interrupted&) {
-        throw DataError(fmt::format("study: interrupted; go on with --resume --out {}", options.folder.string()));
-      }
-    }
-    if (repeat + 1 >= study.least_repeats && progress.is_enough()) why_ended = "each median is known as well as the study asks";
-  }
+  Schedule(study, options, record, progress).run();
   fs::remove_all(options.folder / "last-run");
 }
 

@@ -13,7 +13,7 @@ namespace gemel::study {
 struct RunOptions {
   std::filesystem::path program;  // gemel
   std::filesystem::path folder;   // of the study's results
-  std::string platform, device;   // of every case; empty: the program's choice
+  std::string platform, device;   // of every case that names no device itself; empty: the program's choice
   double budget_s = 0;            // 0: none
   std::uint64_t seed = 1;
   bool resume = false;
@@ -40,9 +40,9 @@ ProcessRecord run_of(const Json& json);
 /// The runs that a folder's runs.jsonl has; a last line that was cut off is left out. @throws DataError for a line that is none
 std::vector<ProcessRecord> read_runs(const std::filesystem::path& folder);
 
-/// Runs until each median is known as well as the study asks, all repeats are done, or the budget has ended. Cases that were not begun are recorded as missing,
-/// with the reason.
-/// @throws UsageError where the folder holds results and `resume` is not asked for, or holds those of another study; DataError where it cannot be written
+/// Runs until each median of the first table is known as well as the study asks, all repeats are done, or the budget has ended.
+/// @throws UsageError for a case that its command does not take, and where the folder holds results and `resume` is not asked for, or holds those of another
+/// study; DataError where it cannot be written
 void run_study(const Study& study, const RunOptions& options);
 
 }  // namespace gemel::study

@@ -90,7 +90,7 @@ int run(const Arguments& arguments) {
   option("budget", po::value<double>(),
          fmt::format("minutes that it may take; default {:.0f}, with --quick {:.0f}, with --full no bound", kUsualBudget, kQuickBudget).c_str());
   option("platform", po::value<std::string>()->default_value(""), "OpenCL platform of every case: an index or a part of its name");
-  option("device", po::value<std::string>()->default_value(""), "device of the platform");
+  option("device", po::value<std::string>()->default_value(""), "device of the platform, for cases that name none");
   option("out", po::value<std::string>()->default_value(""), "folder of the results; default: the study's name with -study behind it");
   option("resume", po::bool_switch(), "go on with the results in the folder: no run that is on record is run again");
   option("seed", po::value<std::int64_t>()->default_value(1), "of the order of cases and of training runs");

@@ -76,10 +76,11 @@ void RunScope::ablate(const opencl::Ablation& ablation) {
   open_as_asked();
 }
 
-void RunScope::say_unused_variants() const {
+void RunScope::say_unused_variants() {
   if (!device_) return;
   for (const auto& [op, variant] : device_->profile().preferences.variants)
-    if (!*variant.is_used) say("warning: --variant {}={} had no effect: {} was not computed\n", op, variant.name, op);
+    if (!*variant.is_used && told_.insert(op + "=" + variant.name).second)
+      say("warning: --variant {}={} had no effect: {} was not computed\n", op, variant.name, op);
 }
 
 void RunScope::open_as_asked() {

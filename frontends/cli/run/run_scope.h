@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,13 +71,15 @@ class RunScope {
 
  private:
   void open_as_asked();
-  void say_unused_variants() const;
+  /// Warns of each variant that was asked for and computed nothing, once.
+  void say_unused_variants();
   void end(std::string status);
   void write_profile();
   CommonOptions options_;
   std::vector<std::string> argv_;
   train::RunLog log_;
   std::shared_ptr<opencl::Device> device_;
+  std::set<std::string> told_;  // variants of which it was warned
   std::unique_ptr<Session> session_;
   std::optional<KernelTimes> times_;
   ChromeTrace trace_;

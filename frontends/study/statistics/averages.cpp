@@ -50,10 +50,6 @@ Interval range(std::span<const double> sample) {
   return {low, high};
 }
 
-double harmonic_mean(std::span<const double> sample) {
-  return 1 / mean_of(sample, [](double x) { return 1 / x; });
-}
-
 double geometric_mean(std::span<const double> sample) {
   return std::exp(mean_of(sample, [](double x) { return std::log(x); }));
 }

@@ -17,8 +17,6 @@ double median(std::span<const double> sample);
 /// @param q  0..1
 double quantile(std::span<const double> sample, double q);
 Interval range(std::span<const double> sample);
-/// Of rates: the mean time's inverse. @param sample  above 0
-double harmonic_mean(std::span<const double> sample);
 /// Of ratios. @param sample  above 0
 double geometric_mean(std::span<const double> sample);
 

@@ -145,9 +145,9 @@ Interval MeanDifference::interval(double level) const {
   return {difference - half, difference + half};
 }
 
-double MeanDifference::detectable() const {
+double MeanDifference::detectable(double level) const {
   const boost::math::students_t t(degrees);
-  return (boost::math::quantile(t, 0.975) + boost::math::quantile(t, 0.8)) * standard_error;
+  return (boost::math::quantile(t, 1 - level / 2) + boost::math::quantile(t, 0.8)) * standard_error;
 }
 
 TestResult equivalence_test(const MeanDifference& d, double margin) {

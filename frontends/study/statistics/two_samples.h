@@ -35,8 +35,8 @@ struct MeanDifference {
   double difference = 0, standard_error = 0, degrees = 1;
   /// Two-sided confidence interval.
   Interval interval(double level = 0.95) const;
-  /// The difference that a test at 5 % finds in 80 % of such experiments.
-  double detectable() const;
+  /// The difference that a two-sided test at this level finds in 80 % of such experiments.
+  double detectable(double level = 0.05) const;
 };
 /// The mean of a less that of b, where the variances may differ. @param a, b  2 values or more each
 /// Source: B. L. Welch, The generalization of Student's problem when several different population variances are involved, 1947

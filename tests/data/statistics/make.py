@@ -75,7 +75,7 @@ def single_of(random, index):
     interval = stats.bootstrap((sample,), np.mean, n_resamples=200_000, method="BCa", rng=1).confidence_interval
     q = float(np.round(random.random(), 3))
     return {"sample": sample, "w": w.statistic, "shapiro": w.pvalue, "interval": [interval.low, interval.high], "q": q, "quantile": np.quantile(sample, q),
-            "harmonic": stats.hmean(sample), "geometric": stats.gmean(sample), "variance": np.var(sample, ddof=1)}
+            "geometric": stats.gmean(sample), "variance": np.var(sample, ddof=1)}
 
 
 def main():

@@ -48,7 +48,6 @@ TEST(StatisticsBySciPy, of_one_sample) {
     expect_close(w.statistic, s["w"], 1e-7);  // SciPy's quantiles of the normal distribution in this test have 16 digits, its weights come of float constants
     expect_close(w.p, s["shapiro"], 1e-5);
     expect_close(quantile(sample, s["q"]), s["quantile"]);
-    expect_close(harmonic_mean(sample), s["harmonic"]);
     expect_close(geometric_mean(sample), s["geometric"]);
     expect_close(variance(sample), s["variance"]);
     expect_resampled(bootstrap_interval({sample}, [](const Samples& x) { return mean(x[0]); }, {.resamples = kResamples}), s["interval"]);

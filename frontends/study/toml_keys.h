@@ -1,0 +1,138 @@
+// Keys: reads a table of a TOML file key by key, and refuses with the line what is wrong, missing or not asked for.
+#pragma once
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/accepted.h"
+#include "engine/base/error.h"
+#include "frontends/study/study.h"
+
+namespace gemel::study {
+
+/// A table of the file, of which every key must be asked for.
+class Keys {
+ public:
+  Keys(const std::filesystem::path& file, const toml::table& table, std::string where) : file_(file), table_(table), where_(std::move(where)) {}
+
+  [[noreturn]] void refuse(const toml::node& node, const std::string& what) const {
+    throw UsageError(fmt::format("study: {}:{}: {}", file_.string(), node.source().begin.line, what));
+  }
+  const std::filesystem::path& file() const { return file_; }
+  const toml::table& table() const { return table_; }
+  const toml::node* find(const std::string& key) {
+    known_.push_back(key);
+    return table_.get(key);
+  }
+  template <class T>
+  T value(const std::string& key, T standard, const char* type) {
+    const toml::node* node = find(key);
+    if (!node) return standard;
+    const auto v = node->value<T>();
+    if (!v) refuse(*node, fmt::format("{} is no {}", key, type));
+    return *v;
+  }
+  std::string text(const std::string& key, const std::string& standard = "") { return value<std::string>(key, standard, "text"); }
+  std::string needed(const std::string& key) {
+    const toml::node* node = table_.get(key);
+    if (!node) refuse(table_, fmt::format("{} has no {}", where_, key));
+    return text(key);
+  }
+  std::vector<std::string> texts(const std::string& key) {
+    std::vector<std::string> out;
+    const toml::node* node = find(key);
+    if (!node) return out;
+    if (!node->is_array()) refuse(*node, fmt::format("{} is no list of texts", key));
+    for (const toml::node& one : *node->as_array()) {
+      if (!one.is_string()) refuse(one, fmt::format("{} is no list of texts", key));
+      out.push_back(*one.value<std::string>());
+    }
+    return out;
+  }
+  std::string one_of(const std::string& key, const std::string& standard, std::initializer_list<const char*> accepted) {
+    const toml::node* node = find(key);
+    const std::string v = text(key, standard);
+    if (std::ranges::find(accepted, v) != accepted.end()) return v;
+    const std::string all = fmt::format("{}", fmt::join(accepted, ", "));
+    if (!node) refuse(table_, fmt::format("{} has no {}; accepted: {}", where_, key, all));
+    refuse(*node, fmt::format("{} is '{}'; accepted: {}", key, v, all));
+  }
+  /// A word that a file can be named by.
+  std::string file_name(const std::string& key) {
+    const std::string v = needed(key);
+    if (v.empty() || v.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-_") != std::string::npos)
+      refuse(*table_.get(key), fmt::format("{} is '{}'; accepted: small letters, digits, - and _", key, v));
+    return v;
+  }
+  Json json(const std::string& key) {
+    const toml::node* node = find(key);
+    return node ? json_of(*node) : Json();
+  }
+  Json object(const std::string& key) {
+    const toml::node* node = find(key);
+    if (!node) return Json::object();
+    if (!node->is_table()) refuse(*node, fmt::format("{} is no table", key));
+    return json_of(*node);
+  }
+  /// @throws UsageError for a key that nobody has asked for
+  void end() const {
+    for (const auto& [key, node] : table_) {
+      const std::string name(key.str());
+      if (std::ranges::count(known_, name)) continue;
+      const std::string near = nearest(name, known_);
+      refuse(node, fmt::format("{} has no '{}'{}; accepted: {}", where_, name, near.empty() ? "" : fmt::format(", did you mean '{}'?", near),
+                               fmt::join(known_, ", ")));
+    }
+  }
+
+  Json json_of(const toml::node& node) const {
+    if (const auto* table = node.as_table()) {
+      // TOML's tables are sorted by the library; the order of the file is that of the lines.
+      std::vector<std::pair<std::string, const toml::node*>> entries;
+      for (const auto& [key, value] : *table) entries.emplace_back(std::string(key.str()), &value);
+      std::ranges::sort(entries, {}, [](const auto& e) { return std::pair(e.second->source().begin.line, e.second->source().begin.column); });
+      Json out = Json::object();
+      for (const auto& [key, value] : entries) out[key] = json_of(*value);
+      return out;
+    }
+    if (const auto* array = node.as_array()) {
+      Json out = Json::array();
+      for (const toml::node& one : *array) out.push_back(json_of(one));
+      return out;
+    }
+    if (const auto* text = node.as_string()) return text->get();
+    if (const auto* number = node.as_integer()) return number->get();
+    if (const auto* number = node.as_floating_point()) return number->get();
+    if (const auto* truth = node.as_boolean()) return truth->get();
+    refuse(node, "dates and times are no values here");
+  }
+
+ private:
+  const std::filesystem::path& file_;
+  const toml::table& table_;
+  std::string where_;
+  std::vector<std::string> known_;
+};
+
+/// Reads each table of [[name]].
+template <class Read>
+void each(Keys& keys, const std::string& name, Read read) {
+  const toml::node* node = keys.find(name);
+  if (!node) return;
+  if (!node->is_array()) keys.refuse(*node, fmt::format("{} is no list of tables: [[{}]]", name, name));
+  for (const toml::node& one : *node->as_array()) {
+    if (!one.is_table()) keys.refuse(one, fmt::format("{} is no list of tables: [[{}]]", name, name));
+    Keys its(keys.file(), *one.as_table(), fmt::format("[[{}]]", name));
+    read(its);
+    its.end();
+  }
+}
+
+}  // namespace gemel::study
