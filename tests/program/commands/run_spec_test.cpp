@@ -60,7 +60,7 @@ TEST_F(Specs, of_a_line_trains_to_the_same_bits) {
       {"--model", "perceptron", "--workers", "0"},
       {"--detect-anomaly", "--eval-every", "0"},
       {"--model", "bert", "--config", "tiny", "--classes", "3", "--length-buckets", "on"},
-      {"--normalize", "standard", "--limit", "20"},
+      {"--augment", "standard", "--limit", "20"},
       {"--threads", "1", "--memory-limit", "1G"}};
   EXPECT_EQ(all.size(), 30u);
   for (std::size_t i = 0; i < (is_full_run() ? all.size() : 3); ++i) {
