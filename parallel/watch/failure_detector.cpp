@@ -102,6 +102,11 @@ void FailureDetector::waiting_for(std::string what) {
 
 std::string FailureDetector::waiting_for() const { return impl_->here.waits(); }
 
+void FailureDetector::note(std::string text) {
+  Impl& impl = *impl_;
+  if (impl.connected()) impl.loop.post([&impl, text = std::move(text)] { impl.side->note(text); });
+}
+
 std::optional<Loss> FailureDetector::report(const std::string& error) {
   Impl& impl = *impl_;
   if (!impl.connected()) return {};

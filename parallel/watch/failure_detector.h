@@ -36,9 +36,10 @@ class FailureDetector {
  public:
   /// Called in the detector's thread. They must return soon or end the process, must not throw, and must not destroy the detector.
   struct Callbacks {
-    std::function<void(const Loss&)> on_loss = {};            // once, on every rank except those that reported the error themselves
-    std::function<void(const std::string&)> on_warning = {};  // on rank 0
-    std::function<std::string()> detail = {};                 // detail of what this rank waits for, such as "the gradient of fc.weight"; may be empty
+    std::function<void(const Loss&)> on_loss = {};                        // once, on every rank except those that reported the error themselves
+    std::function<void(const std::string&)> on_warning = {};              // on rank 0
+    std::function<void(int rank, const std::string& text)> on_note = {};  // on rank 0: what another rank passed to `note`
+    std::function<std::string()> detail = {};  // detail of what this rank waits for, such as "the gradient of fc.weight"; may be empty
   };
 
   /// Starts listening on rank 0. Ranks are watched only after `connect`.
@@ -62,6 +63,8 @@ class FailureDetector {
   /// Sets what this rank waits for from now on: "step 12, gradient of layer4.1.conv2.weight". From any thread.
   void waiting_for(std::string what);
   std::string waiting_for() const;
+  /// Sends a text of at most 16 KiB to rank 0; nothing before the ranks are connected or after the job's end. From any thread; nobody waits for it.
+  void note(std::string text);
 
   /// Reports that this rank failed and is about to end. Equal errors of several ranks become one loss. Returns once the others know, after 0.3 s at most.
   /// @return the loss that ends the job, which may be another rank's; none if rank 0 did not answer

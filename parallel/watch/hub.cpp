@@ -123,6 +123,9 @@ void WatchHub::message(Peer peer, const WatchMessage& message) {
     case Kind::report:
       take_error(known->second, message.text);
       break;
+    case Kind::note:
+      if (here_.callbacks.on_note) here_.callbacks.on_note(known->second, message.text);
+      break;
     case Kind::heard:
       from.heard_all = true;
       if (all_heard()) conclude();

@@ -93,6 +93,8 @@ class WatchSide : public WatchLoop::Events {
   void start();
   /// Reports that this rank failed.
   virtual void fail(const std::string& error) = 0;
+  /// Sends a text to rank 0, where there is one to send it to.
+  virtual void note(const std::string& /*text*/) {}
   /// Ends this rank in order; `parted` is called when that is done.
   virtual void part() = 0;
 

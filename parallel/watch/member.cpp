@@ -18,6 +18,9 @@ class WatchMember : public WatchSide {
   void fail(const std::string& error) override {
     if (open()) loop_.send(*hub_, {.kind = Kind::report, .rank = here_.rank, .text = error});
   }
+  void note(const std::string& text) override {
+    if (open()) loop_.send(*hub_, {.kind = Kind::note, .text = text});
+  }
   void part() override {
     leaving_ = true;
     if (!open()) return parted();

@@ -40,7 +40,7 @@ std::size_t watch_message_length(std::string_view four_bytes) { return get(four_
 std::optional<WatchMessage> parse_watch_message(std::string_view bytes) {
   if (bytes.size() < kFixedBytes) return {};
   const std::uint64_t kind = get(bytes.substr(0, 1)), ranks = get(bytes.substr(13, 4));
-  if (kind > static_cast<std::uint64_t>(WatchMessage::Kind::goodbye) || ranks > (bytes.size() - kFixedBytes) / 4) return {};
+  if (kind > static_cast<std::uint64_t>(WatchMessage::Kind::note) || ranks > (bytes.size() - kFixedBytes) / 4) return {};
   WatchMessage message{static_cast<WatchMessage::Kind>(kind), get_int(bytes.substr(1, 4)), get(bytes.substr(5, 8))};
   for (std::size_t i = 0; i < ranks; ++i) message.ranks.push_back(get_int(bytes.substr(kFixedBytes + 4 * i, 4)));
   message.text = bytes.substr(kFixedBytes + 4 * ranks);

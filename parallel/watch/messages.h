@@ -19,6 +19,7 @@ struct WatchMessage {
     loss,     // from rank 0: rank, why as text, ranks
     heard,    // to rank 0: the loss or the goodbye has arrived
     goodbye,
+    note,  // to rank 0: a line of text that it records
   };
   Kind kind = Kind::beat;
   int rank = 0;

@@ -24,7 +24,7 @@
 #include "engine/base/error.h"
 #include "engine/base/files/descriptor.h"
 #include "engine/base/files/file.h"
-#include "frontends/cli/system/process_state.h"
+#include "engine/base/usage/process_state.h"
 
 namespace gemel::cli {
 namespace {

@@ -47,7 +47,8 @@ Job::Job(const ParallelOptions& options) : options_(options) {
   }
 }
 
-Job::Job(const ParallelOptions& options, std::unique_ptr<parallel::Communicator> communicator) : options_(options) {
+Job::Job(const ParallelOptions& options, std::unique_ptr<parallel::Communicator> communicator, std::shared_ptr<NoteBoard> notes)
+    : options_(options), notes_(std::move(notes)) {
   const int rank = communicator->rank();
   become_rank([&] { return std::move(communicator); }, rank);
 }
@@ -66,10 +67,12 @@ void Job::become_rank(std::function<std::unique_ptr<parallel::Communicator>()> c
 
 void Job::watch_others() {
   const std::vector<std::string>& hosts = communication_->placement().hosts;
-  watch_ = std::make_unique<parallel::FailureDetector>(rank(), hosts, options_.watch,
-                                                       parallel::FailureDetector::Callbacks{.on_loss = [this](const parallel::Loss& loss) { lost(loss); },
-                                                                                            .on_warning = [](const std::string& line) { tell(line); },
-                                                                                            .detail = [this] { return communication_->doing(); }});
+  watch_ =
+      std::make_unique<parallel::FailureDetector>(rank(), hosts, options_.watch,
+                                                  parallel::FailureDetector::Callbacks{.on_loss = [this](const parallel::Loss& loss) { lost(loss); },
+                                                                                       .on_warning = [](const std::string& line) { tell(line); },
+                                                                                       .on_note = [this](int, const std::string& line) { notes_->post(line); },
+                                                                                       .detail = [this] { return communication_->doing(); }});
   std::string address = watch_->address();
   address.resize(std::size_t{1} << 13, ' ');
   communication_->run([&](parallel::Collectives& c) { c.broadcast(std::as_writable_bytes(std::span(address))); });
@@ -168,6 +171,15 @@ void Job::progress(const std::string& waiting_for) {
   watch_->waiting_for(waiting_for);
 }
 
+void Job::note(const std::string& line) {
+  if (watch_ && rank() != 0)
+    watch_->note(line);
+  else
+    notes_->post(line);
+}
+
+bool Job::is_first_of_host() const { return !communication_ || communication_->placement().local_rank[at(rank())] == 0; }
+
 namespace {
 
 /// @throws UsageError where there is one alone
@@ -230,12 +242,13 @@ int run_job(const ParallelOptions& options, const opencl::DeviceOptions& device,
   auto communicators = parallel::thread_communicators(static_cast<int>(named.devices.size()));
   std::vector<int> statuses(communicators.size(), 0);
   FirstError error;
+  const auto notes = std::make_shared<NoteBoard>();
   {
     std::vector<std::jthread> threads;
     for (std::size_t r = 0; r < communicators.size(); ++r)
       threads.emplace_back([&, r] {
         try {
-          Job job(named, std::move(communicators[r]));
+          Job job(named, std::move(communicators[r]), notes);
           statuses[r] = job.carry_out([&] { return body(job); });
         } catch (const ReportedError&) {  // by replica 0
         } catch (...) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -21,13 +22,32 @@ struct ReportedError {
   int status = 1;  // exit status of the process: 2 for wrong usage
 };
 
+/// Where the ranks of a job hand lines to rank 0: one of the process, which the ranks that are its threads share. Thread-safe.
+class NoteBoard {
+ public:
+  using Handler = std::function<void(const std::string& line)>;
+  /// Sets what is done with the lines from now on, one at a time; null: they are dropped.
+  void set_handler(Handler handler) {
+    const std::lock_guard lock(mutex_);
+    handler_ = std::move(handler);
+  }
+  void post(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    if (handler_) handler_(line);
+  }
+
+ private:
+  std::mutex mutex_;
+  Handler handler_;
+};
+
 class Job {
  public:
   /// Joins the other ranks; from here on only rank 0 prints. Without --parallel this process is alone, whatever started it.
   /// @throws UsageError if mpirun did not start the process, or the ranks cannot run the collective; CommError
   explicit Job(const ParallelOptions& options);
   /// Makes one replica of this process, in its thread.
-  Job(const ParallelOptions& options, std::unique_ptr<parallel::Communicator> communicator);
+  Job(const ParallelOptions& options, std::unique_ptr<parallel::Communicator> communicator, std::shared_ptr<NoteBoard> notes);
   ~Job();
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;
@@ -49,6 +69,12 @@ class Job {
   /// Tells the failure detector that this rank made progress, and what it waits for next.
   void progress(const std::string& waiting_for);
 
+  /// Hands a line of at most 16 KiB to rank 0, on which `notes` gets it. From any thread; nobody waits for it.
+  void note(const std::string& line);
+  NoteBoard& notes() { return *notes_; }
+  /// Whether no rank before this one runs on its host.
+  bool is_first_of_host() const;
+
  private:
   void become_rank(std::function<std::unique_ptr<parallel::Communicator>()> communicator, int rank);
   void watch_others();
@@ -57,6 +83,7 @@ class Job {
   void tell_launcher(const parallel::Loss& loss) const;
   ParallelOptions options_;
   Launched launched_;
+  std::shared_ptr<NoteBoard> notes_ = std::make_shared<NoteBoard>();  // outlives the failure detector, which posts to it
   std::unique_ptr<parallel::CommunicationThread> communication_;
   std::unique_ptr<parallel::FailureDetector> watch_;
   std::atomic<bool> is_over_ = false;

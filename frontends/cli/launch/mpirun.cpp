@@ -24,10 +24,10 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "engine/base/resource_limits.h"
+#include "engine/base/usage/process_state.h"
 #include "frontends/cli/launch/hosts.h"
 #include "frontends/cli/launch/mpirun_network.h"
 #include "frontends/cli/launch/mpirun_stderr.h"
-#include "frontends/cli/system/process_state.h"
 #include "frontends/cli/system/shell_quote.h"
 
 namespace gemel::cli {

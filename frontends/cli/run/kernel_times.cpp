@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/base/clock.h"
+
 namespace gemel::cli {
 namespace {
 
@@ -22,6 +24,15 @@ void KernelTimes::collect() { add(device_.take_finished_work()); }
 
 bool KernelTimes::begin_step() {
   collect();
+  if (timed_ > 0) busy_ns_of_step_ = static_cast<double>(busy_ns_) / static_cast<double>(timed_);
+  {
+    const std::lock_guard lock(mutex_);
+    ended_.until_ns = steady_ns();
+    if (ended_.since_ns == 0)
+      ended_.since_ns = ended_.until_ns;
+    else
+      ended_.busy_ns += busy_ns_of_step_;
+  }
   const bool timed = keeps_all_ || steps_ % kStepsASample == 0;
   ++steps_;
   timed_ += timed;
@@ -34,6 +45,13 @@ double KernelTimes::take_busy_seconds() {
   device_.time_work(opencl::Device::Timing::off);
   const auto steps = static_cast<double>(std::exchange(steps_, 0)), timed = static_cast<double>(std::exchange(timed_, 0));
   return 1e-9 * static_cast<double>(std::exchange(busy_ns_, 0)) * (timed > 0 ? steps / timed : 1);
+}
+
+std::optional<double> KernelTimes::take_busy_share() {
+  const std::lock_guard lock(mutex_);
+  if (ended_.busy_ns > 0) busy_share_ = std::min(1.0, ended_.busy_ns / static_cast<double>(std::max<std::int64_t>(1, ended_.until_ns - ended_.since_ns)));
+  ended_ = {ended_.until_ns, ended_.until_ns, 0};
+  return busy_share_;
 }
 
 std::vector<TraceEvent> KernelTimes::take_trace() {

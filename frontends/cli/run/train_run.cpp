@@ -68,6 +68,10 @@ train::Trainer::End TrainRun::trained() {
     make_trainer();
     resume();
     tell_start();
+    const struct UntilTheEnd {
+      std::optional<UsageRecord>& usage;
+      ~UntilTheEnd() { usage.reset(); }
+    } recording{usage_};
     return trainer_->run();
   } catch (const MemoryError& e) {
     const std::string room = where_there_is_room();

@@ -12,6 +12,7 @@
 #include "frontends/cli/options/train_options.h"
 #include "frontends/cli/run/progress_bar.h"
 #include "frontends/cli/run/run_scope.h"
+#include "frontends/cli/run/usage_record.h"
 #include "frontends/cli/strategies/strategy.h"
 #include "frontends/domains/workload.h"
 #include "frontends/nn/state/state_dict.h"
@@ -58,6 +59,7 @@ class TrainRun : private train::Reporter {
   void resume();
   void tell_start();
   void tell_ranks();
+  void record_usage();
 
   void say(const std::string& line) override;
   void epoch_begins(std::int64_t epoch, std::int64_t here, std::int64_t later) override;
@@ -81,6 +83,7 @@ class TrainRun : private train::Reporter {
   std::optional<train::AnomalyDetector> anomaly_;
   std::optional<train::Trainer> trainer_;
   std::optional<ProgressBar> progress_;
+  std::optional<UsageRecord> usage_;
   double busy_seconds_ = 0;  // of the epoch's training
 };
 

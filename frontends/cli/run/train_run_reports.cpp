@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "datasets/loading/shard.h"
+#include "engine/base/resource_limits.h"
 #include "frontends/cli/options/model_options.h"
 #include "frontends/cli/run/train_run.h"
 #include "frontends/cli/system/console.h"
@@ -62,7 +63,15 @@ void TrainRun::tell_ranks() {
 
 void TrainRun::say(const std::string& line) { cli::say("{}\n", line); }
 
+/// Once the log has its first line.
+void TrainRun::record_usage() {
+  if (usage_ || !options_.spec.contains("log-dir") || options_.spec["log-dir"].get<std::string>().empty()) return;
+  const opencl::DeviceOptions& device = options_.common.device;
+  usage_.emplace(scope_, job_, device.threads_are_a_share ? device.threads : allowed_cores().count());
+}
+
 void TrainRun::epoch_begins(std::int64_t epoch, std::int64_t here, std::int64_t later) {
+  record_usage();
   scope_.times().take_busy_seconds();
   progress_.emplace(fmt::format("epoch {}{}", epoch, options_.steps ? "" : fmt::format("/{}", options_.epochs)), here, later);
 }

@@ -57,6 +57,7 @@ void RunLog::open() { lines_.emplace(open_regular("log", file(), O_WRONLY | O_CR
 
 /// Of a record that fails. Later ones are tried again: a disk may have room by then.
 void RunLog::record(const std::function<void()>& write) {
+  const std::lock_guard lock(mutex_);
   try {
     write();
   } catch (const DataError& e) {

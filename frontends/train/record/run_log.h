@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -25,7 +26,8 @@ void warn(const std::string& line);
 /// Purpose of the folder's lock.
 constexpr const char* kLog = "log";
 
-/// The record of a run. A full disk does not fail the run: lines that do not fit are left out as a whole, with one warning.
+/// The record of a run. Lines may be added from several threads. A full disk does not fail the run: lines that do not fit are left out as a whole, with one
+/// warning.
 class RunLog {
  public:
   using Warn = std::function<void(const std::string& line)>;
@@ -78,6 +80,7 @@ class RunLog {
   std::unique_ptr<TensorBoardWriter> tensorboard_;
   Warn warn_;
   bool has_warned_ = false;
+  std::mutex mutex_;  // of what is written
 };
 
 }  // namespace gemel::train

@@ -34,10 +34,12 @@ using MessageKind = WatchMessage::Kind;
 class Told {
  public:
   FailureDetector::Callbacks callbacks() {
-    return {[this](const Loss& loss) { add(losses_, loss); }, [this](const std::string& line) { add(warnings_, line); }};
+    return {[this](const Loss& loss) { add(losses_, loss); }, [this](const std::string& line) { add(warnings_, line); },
+            [this](int rank, const std::string& text) { add(notes_, fmt::format("{}: {}", rank, text)); }};
   }
   Loss loss() { return wait(losses_, "loss"); }
   std::string warning() { return wait(warnings_, "warning"); }
+  std::string note() { return wait(notes_, "note"); }
   /// Whether there is a warning now or soon.
   bool warned_within(std::chrono::milliseconds time) {
     std::unique_lock lock(mutex_);
@@ -56,7 +58,7 @@ class Told {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Loss> losses_;
-  std::deque<std::string> warnings_;
+  std::deque<std::string> warnings_, notes_;
 
   template <class T>
   void add(std::deque<T>& to, const T& what) {
@@ -275,6 +277,18 @@ TEST(FailureDetector, a_stall_is_warned_of_once_by_rank_and_what_it_waits_for) {
   job.at(1).progress();
   EXPECT_EQ(next_warning(), "rank 1 of 3 on node-1 has made no progress for 0.3 s");
   EXPECT_EQ(job.told_at(0).warnings() + job.told_at(1).warnings() + job.losses(), 0U);
+}
+
+TEST(FailureDetector, notes_of_a_rank_reach_rank_0_in_their_order_and_cut_where_they_are_long) {
+  Job job = connected_job(3, {.heartbeat_s = kNoHeartbeat});
+  job.at(2).note("first");
+  job.at(2).note(std::string(2 * kWatchTextBytes, 'x'));
+  EXPECT_EQ(job.told_at(0).note(), "2: first");
+  EXPECT_EQ(job.told_at(0).note(), "2: " + std::string(kWatchTextBytes, 'x'));
+  job.at(1).note("other");
+  EXPECT_EQ(job.told_at(0).note(), "1: other");
+  job.at(0).note("to itself is to nobody");
+  EXPECT_EQ(job.told_at(0).warnings() + job.losses(), 0U);
 }
 
 TEST(FailureDetector, what_a_rank_waits_for_has_details_where_there_are_some) {

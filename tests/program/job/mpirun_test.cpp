@@ -313,6 +313,15 @@ TEST_F(Job, with_an_error_of_one_rank_ends_soon_and_tells_it_once) {
   expect_refused_on(2, lenet({"--parallel", "ddp", "--interface", "nosuch"}), "interface: nosuch is not there on rank 0's host, or has no address; accepted: ");
 }
 
+TEST_F(Job, records_what_each_rank_uses) {
+  on_ranks(2);
+  const pid_t job = start_job(lenet({"--parallel", "ddp", "--epochs", "1000000", "--log-dir", in_folder("log")}));
+  const auto uses = [&](int rank) { return read_text(folder() / "log" / "run.jsonl").find(fmt::format("\"usage\",\"rank\":{}", rank)) != std::string::npos; };
+  EXPECT_TRUE(until([&] { return uses(0) && uses(1); }, std::chrono::seconds(60)));
+  ::kill(job, SIGINT);
+  finish(job);
+}
+
 TEST_F(Job, whose_data_shrink_names_the_file_once_and_ends_its_record) {
   write_pictures(folder() / "data", 24, std::vector<std::int64_t>(24, 1));
   const auto size = std::filesystem::file_size(folder() / "data/images.npy");

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "datasets/formats/npy.h"
+#include "engine/base/usage/power_meter.h"
 #include "tests/support/program/command_line_fixture.h"
 
 namespace gemel::testing {
@@ -104,6 +105,36 @@ TEST_F(Record, is_whole_after_an_interrupt_and_lacks_no_epoch_but_the_last) {
     }
   EXPECT_GE(epochs + 1, losses("log").size());
   EXPECT_LE(epochs, losses("log").size());
+}
+
+TEST_F(Record, has_what_the_run_uses_each_second) {
+  const pid_t child = start({"train", "--model", "lenet", "--epochs", "100000", "--log-dir", in_folder("log")});
+  while (read_text(folder() / "log" / "run.jsonl").find("\"usage\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  ::kill(child, SIGINT);
+  EXPECT_EQ(finish(child).status, 1);
+  const auto all = events("log");
+  double last = 0;
+  int lines = 0;
+  for (const Json& e : all) {
+    if (e["event"] != "usage") continue;
+    ++lines;
+    EXPECT_EQ(e["rank"], 0);
+    EXPECT_GT(e["cpu"], 0);
+    EXPECT_LE(e["cpu"], 1);
+    EXPECT_GT(e["resident_bytes"], 1 << 20);
+    EXPECT_GT(e["device_bytes"], 0);
+    EXPECT_GT(e["seconds"], last);
+    last = e["seconds"];
+    if (e.contains("device_busy")) {
+      EXPECT_GT(e["device_busy"], 0);
+      EXPECT_LE(e["device_busy"], 1);
+    }
+    EXPECT_EQ(e.contains("watts"), PowerMeter().why_none().empty());
+  }
+  EXPECT_GE(lines, 1) << last;
+  EXPECT_LE(lines, all.back()["seconds"].get<double>() + 1);
+  EXPECT_EQ(all.front()["event"], "start");
+  EXPECT_EQ(all.back()["event"], "end");
 }
 
 TEST_F(Record, is_kept_of_evaluation_and_inference) {

@@ -8,14 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "frontends/cli/system/process_state.h"
+#include "engine/base/usage/process_state.h"
 #include "tests/support/device/test_device.h"
 #include "tests/support/program/command_line_fixture.h"
 
 namespace gemel::testing {
-
-using cli::children_of;
-using cli::has_handler;
 
 class Job : public CommandLine {
  protected:

@@ -1,0 +1,74 @@
+#include "frontends/cli/run/usage_record.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "engine/base/clock.h"
+#include "engine/base/usage/process_state.h"
+#include "frontends/cli/strategies/strategy.h"
+
+namespace gemel::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr std::chrono::seconds kPeriod{1};
+
+}  // namespace
+
+UsageRecord::UsageRecord(RunScope& scope, Job& job, int cores) : scope_(scope), job_(job), cores_(cores) {
+  if (job_.is_first_of_host()) power_.emplace();
+  last_ns_ = steady_ns();
+  processor_seconds_ = usage_of(::getpid()).processor_seconds;
+  if (job_.rank() == 0)
+    job_.notes().set_handler([this](const std::string& text) {
+      Json line = Json::parse(text, nullptr, false);
+      if (!line.is_object()) return;
+      line["seconds"] = scope_.log().seconds();  // by one clock for all ranks
+      scope_.log().event(line);
+    });
+  thread_ = std::thread([this] {
+    ::pthread_setname_np(::pthread_self(), "gemel usage");
+    run();
+  });
+}
+
+UsageRecord::~UsageRecord() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+  }
+  stopped_.notify_all();
+  thread_.join();
+  if (job_.rank() == 0) job_.notes().set_handler(nullptr);
+}
+
+void UsageRecord::run() {
+  std::unique_lock lock(mutex_);
+  for (auto next = std::chrono::steady_clock::now() + kPeriod; !stopped_.wait_until(lock, next, [this] { return stops_; }); next += kPeriod)
+    job_.note(line().dump());
+}
+
+bool UsageRecord::has_process() const { return job_.rank() == 0 || job_.strategy().ranks_are() != RanksAre::threads; }
+
+Json UsageRecord::line() {
+  const std::int64_t now_ns = steady_ns();
+  const double elapsed = 1e-9 * static_cast<double>(now_ns - std::exchange(last_ns_, now_ns));
+  Json out{{"event", "usage"}, {"rank", job_.rank()}, {"seconds", 0}};  // as rank 0 counts them
+  if (has_process()) {
+    const ProcessUsage now = usage_of(::getpid());
+    const double used = now.processor_seconds - std::exchange(processor_seconds_, now.processor_seconds);
+    out["cpu"] = std::min(1.0, used / (elapsed * cores_));  // times have steps of 10 ms
+    out["resident_bytes"] = now.resident_bytes;
+  }
+  if (const auto busy = scope_.times().take_busy_share()) out["device_busy"] = *busy;
+  out["device_bytes"] = scope_.device().memory().statistics().in_use;
+  if (!power_) return out;
+  if (const auto joules = power_->joules()) out["watts"] = (*joules - std::exchange(joules_, *joules)) / elapsed;
+  return out;
+}
+
+}  // namespace gemel::cli
