@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -26,7 +27,7 @@ double seconds(const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 *
 
 /// In the new process: files for the output, a process group of its own, which a terminal's Ctrl-C does not reach, signals as a program expects them, and an
 /// end when the study ends, however it does. Only calls that are safe behind a fork of a process with threads.
-[[noreturn]] void become(char** words, const char* output, const char* errors, pid_t parent) {
+[[noreturn]] void become(char** words, const char* output, const char* errors, const cpu_set_t* processors, pid_t parent) {
   const auto onto = [](const char* file, int flags, int descriptor) {
     const int opened = ::open(file, flags, 0644);
     return opened >= 0 && ::dup2(opened, descriptor) >= 0 && (opened == descriptor || ::close(opened) == 0);
@@ -38,6 +39,7 @@ double seconds(const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 *
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (processors) ::sched_setaffinity(0, sizeof *processors, processors);
   if (::getppid() != parent) ::_exit(127);  // it has ended already
   if (onto("/dev/null", O_RDONLY, STDIN_FILENO) && onto(output, kNew, STDOUT_FILENO) && onto(errors, kNew, STDERR_FILENO)) ::execvp(words[0], words);
   ::_exit(127);
@@ -48,9 +50,12 @@ pid_t started(const Child& child) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  cpu_set_t processors;
+  CPU_ZERO(&processors);
+  for (const int processor : child.processors) CPU_SET(processor, &processors);
   const pid_t parent = ::getpid(), process = ::fork();
   if (process < 0) throw DataError(fmt::format("{} does not start: {}", words[0], system_message(errno)));
-  if (process == 0) become(pointers.data(), child.output.c_str(), child.errors.c_str(), parent);
+  if (process == 0) become(pointers.data(), child.output.c_str(), child.errors.c_str(), child.processors.empty() ? nullptr : &processors, parent);
   ::setpgid(process, process);  // whoever is first
   return process;
 }
@@ -75,6 +80,7 @@ class Group {
     ::kill(-leader_, SIGKILL);  // also what the leader has left
     while (!has_ended()) std::this_thread::sleep_for(kPoll);
   }
+  pid_t leader() const { return leader_; }
   int status() const { return WIFSIGNALED(status_) ? 128 + WTERMSIG(status_) : WEXITSTATUS(status_); }
   double processor_seconds() const { return seconds(usage_.ru_utime) + seconds(usage_.ru_stime); }
 
@@ -93,7 +99,7 @@ ChildResult run(const Child& child) {
   ChildResult out;
   while (!group.has_ended()) {
     std::this_thread::sleep_for(kPoll);
-    child.tick();
+    child.tick(group.leader());
     if (child.timeout_s <= 0 || seconds_since(begin) < child.timeout_s) continue;
     out.timed_out = true;
     group.end();

@@ -1,5 +1,7 @@
 // A process that the study starts and waits for.
 #pragma once
+#include <sys/types.h>
+
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -18,8 +20,9 @@ struct Child {
   std::vector<std::string> words;  // the program's path first
   std::filesystem::path output, errors;
   double timeout_s = 0;
+  std::vector<int> processors = {};  // that it may run on; empty: as this process
   /// Called some times a second while it runs; what it throws ends the child and is thrown on.
-  std::function<void()> tick = [] {};
+  std::function<void(pid_t)> tick = [](pid_t) {};
 };
 
 /// Runs it in a process group of its own, which gets SIGTERM and then SIGKILL after the timeout.

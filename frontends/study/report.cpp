@@ -9,8 +9,9 @@
 
 #include "engine/base/files/file.h"
 #include "frontends/study/page.h"
-#include "frontends/study/plot_svg.h"
+#include "frontends/study/plot_lines.h"
 #include "frontends/study/statistics/time_series.h"
+#include "frontends/study/table_grid.h"
 
 namespace gemel::study {
 namespace {
@@ -20,121 +21,6 @@ namespace fs = std::filesystem;
 void write(const fs::path& file, const std::string& text) {
   fs::create_directories(file.parent_path());
   write_file_atomically(file, [&](FileWriter& out) { out.write(text); });
-}
-
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
-std::string csv_line(const std::vector<std::string>& cells) {
-  std::vector<std::string> quoted;
-  for (const std::string& cell : cells) quoted.push_back(csv_cell(cell));
-  return fmt::format("{}\n", fmt::join(quoted, ","));
-}
-
-/// Every case with its factors and what was found, a line each.
-std::string csv_of(const std::vector<const Case*>& cases, const std::string& metric, const Results& results) {
-  std::vector<std::string> factors;
-  for (const Case* c : cases)
-    for (const auto& [factor, value] : c->factors.items())
-      if (std::ranges::count(factors, factor) == 0) factors.push_back(factor);
-  std::vector<std::string> head = factors;
-  for (const char* column : {"metric", "n", "median", "low", "high", "of", "gap"}) head.emplace_back(column);
-  std::string out = csv_line(head);
-  for (const Case* c : cases) {
-    const Estimate e = results.estimate(*c, metric);
-    std::vector<std::string> cells;
-    for (const std::string& factor : factors) cells.push_back(word_of(c->factor(factor)));
-    cells.insert(cells.end(), {metric, fmt::format("{}", e.n)});
-    if (e.gap.empty())
-      cells.insert(cells.end(), {fmt::format("{}", e.median), fmt::format("{}", e.interval.low), fmt::format("{}", e.interval.high),
-                                 e.is_range ? "range" : "95 % interval", ""});
-    else
-      cells.insert(cells.end(), {"", "", "", "", e.gap});
-    out += csv_line(cells);
-  }
-  return out;
-}
-
-/// One row for each combination of the row factors' values, one column for each value of the column's; cases without that factor have a column of their own.
-class TableGrid {
- public:
-  TableGrid(const Table& table, const Study& study, const Results& results) : table_(table), results_(results), cases_(study.selected(table.where)) {
-    for (const Case* c : cases_)
-      if (std::ranges::count(columns_, c->factor(table.columns)) == 0) columns_.push_back(c->factor(table.columns));
-  }
-
-  Grid grid() const {
-    Grid out{.caption = fmt::format("{} ({}: median, 95 % interval; below {} processes their range)", table_.caption, table_.metric, kLeastProcesses),
-             .head = table_.rows};
-    for (const Json& column : columns_) out.head.push_back(title(column));
-    if (!table_.base.is_null())
-      for (const Json& column : columns_) out.head.push_back(title(column) + " / base");
-    for (const auto& group : alike_but_for(cases_, {table_.columns})) {
-      std::vector<std::string> row;
-      for (const std::string& factor : table_.rows) row.push_back(word_of(group[0]->factor(factor)));
-      for (const Json& column : columns_) row.push_back(cell(group, column));
-      if (!table_.base.is_null())
-        for (const Json& column : columns_) row.push_back(ratio(group, column));
-      out.rows.push_back(std::move(row));
-    }
-    if (!table_.base.is_null()) out.caption += fmt::format(". Base of a ratio: {}", table_.base.dump());
-    return out;
-  }
-
- private:
-  std::string title(const Json& column) const {
-    if (column.is_null()) return table_.metric;
-    return column.is_string() ? word_of(column) : fmt::format("{} {}", table_.columns, word_of(column));
-  }
-  const Case* in(const std::vector<const Case*>& group, const Json& column) const {
-    const auto c = std::ranges::find_if(group, [&](const Case* one) { return one->factor(table_.columns) == column; });
-    return c == group.end() ? nullptr : *c;
-  }
-  std::string cell(const std::vector<const Case*>& group, const Json& column) const {
-    const Case* c = in(group, column);
-    return c ? text_of(results_.estimate(*c, table_.metric)) : "";
-  }
-  /// To the case that fits the base and is alike in what neither the base nor the columns name.
-  std::string ratio(const std::vector<const Case*>& group, const Json& column) const {
-    const Case* c = in(group, column);
-    if (!c || fits(*c, table_.base)) return "";
-    std::vector<std::string> but{table_.columns};
-    for (const auto& [factor, value] : table_.base.items()) but.push_back(factor);
-    for (const auto& alike : alike_but_for(cases_, but)) {
-      if (std::ranges::count(alike, c) == 0) continue;
-      const auto base = std::ranges::find_if(alike, [&](const Case* one) { return fits(*one, table_.base); });
-      if (base == alike.end()) return "";
-      const Estimate of = results_.estimate(*c, table_.metric), to = results_.estimate(**base, table_.metric);
-      return of.gap.empty() && to.gap.empty() && to.median != 0 ? fmt::format("{:.3f}", of.median / to.median) : "";
-    }
-    return "";
-  }
-
-  const Table& table_;
-  const Results& results_;
-  std::vector<const Case*> cases_;
-  std::vector<Json> columns_;
-};
-
-std::vector<Line> lines_of(const Plot& plot, const Study& study, const Results& results) {
-  std::vector<Line> out;
-  for (const Case* c : study.selected(plot.where)) {
-    const Estimate e = results.estimate(*c, plot.metric);
-    if (!e.gap.empty() || !c->factor(plot.x).is_number()) continue;
-    std::vector<std::string> names;
-    for (const std::string& factor : plot.lines)
-      if (c->factors.contains(factor)) names.push_back(word_of(c->factor(factor)));
-    const std::string name = fmt::format("{}", fmt::join(names, ", "));
-    auto it = std::ranges::find(out, name, &Line::name);
-    if (it == out.end()) it = out.insert(out.end(), Line{name, {}});
-    it->points.push_back({c->factor(plot.x).get<double>(), e.median, e.interval});
-  }
-  for (Line& line : out) std::ranges::sort(line.points, {}, &Point::x);
-  return out;
 }
 
 /// The reason of each failure once, with the cases that have it; and the cases that did not run.
@@ -149,7 +35,10 @@ ListItems gaps_of(const Study& study, const Results& results) {
   for (const Case& c : study.cases)
     if (const Estimate e = results.estimate(c, "process_seconds");
         e.n == 0 && std::ranges::none_of(results.failures(), [&](const auto* run) { return run->name == c.name; }))
-      add(c.name, e.gap);
+      add(c.name, e.gap + ": " + e.reason);
+  for (const Table& table : study.tables)
+    for (const Case* c : study.selected(table.where, table.rows))
+      if (const Estimate e = results.estimate(*c, table.metric); e.gap == kNotMeasured) add(c->name, fmt::format("no {}: {}", table.metric, e.reason));
   ListItems out;
   for (const auto& [reason, names] : by_reason) out.items.push_back(fmt::format("{}: {}", fmt::join(names, ", "), reason));
   return out;
@@ -229,16 +118,16 @@ class ReportWriter {
   void figures() {
     add(Heading{"What was measured"});
     for (const Table& table : study_.tables) {
-      add(TableGrid(table, study_, results_).grid());
-      write(folder_ / "tables" / (table.name + ".csv"), csv_of(study_.selected(table.where), table.metric, results_));
+      add(grid_of(table, study_, results_));
+      write(folder_ / "tables" / (table.name + ".csv"), csv_of(study_.selected(table.where, table.rows), table.metric, results_));
     }
     for (const Plot& plot : study_.plots) {
       const std::string svg = plot_svg(lines_of(plot, study_, results_), {plot.x, plot.log_x}, {plot.metric, plot.log_y});
-      if (svg.empty()) continue;
-      write(folder_ / "plots" / (plot.name + ".svg"), svg);
-      write(folder_ / "plots" / (plot.name + ".csv"), csv_of(study_.selected(plot.where), plot.metric, results_));
-      add(Figure{fmt::format("{} Bars: 95 % intervals of the median, below {} processes their range.", plot.caption, kLeastProcesses), svg,
-                 "plots/" + plot.name + ".svg"});
+      add_figure(plot.name, plot.caption, svg, csv_of(study_.selected(plot.where, plot.lines), plot.metric, results_));
+    }
+    for (const Curve& curve : study_.curves) {
+      const std::vector<Line> lines = lines_of(curve, study_, results_);
+      add_figure(curve.name, curve.caption, plot_svg(lines, {curve.x, false}, {curve.y, false}), csv_of(lines, curve.x, curve.y));
     }
   }
   void published() {
@@ -275,6 +164,13 @@ class ReportWriter {
   const Page& page() const { return page_; }
 
  private:
+  /// Nothing where there are no points.
+  void add_figure(const std::string& name, const std::string& caption, const std::string& svg, const std::string& csv) {
+    if (svg.empty()) return;
+    write(folder_ / "plots" / (name + ".svg"), svg);
+    write(folder_ / "plots" / (name + ".csv"), csv);
+    add(Figure{fmt::format("{} Bars: 95 % intervals of the median, below {} processes their range.", caption, kLeastProcesses), svg, "plots/" + name + ".svg"});
+  }
   void add(Block block) { page_.blocks.push_back(std::move(block)); }
 
   const Study& study_;

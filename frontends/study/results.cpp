@@ -8,12 +8,13 @@
 #include "frontends/study/hypotheses.h"
 #include "frontends/study/statistics/bootstrap.h"
 #include "frontends/study/statistics/several_samples.h"
+#include "frontends/study/statistics/two_samples.h"
 
 namespace gemel::study {
 namespace {
 
 Json json_of(const Estimate& e) {
-  if (!e.gap.empty()) return {{"n", e.n}, {"gap", e.gap}};
+  if (!e.gap.empty()) return {{"n", e.n}, {"gap", e.gap}, {"reason", e.reason}};
   Json out{{"n", e.n}, {"median", e.median}};
   out[e.is_range ? "range" : "interval"] = {e.interval.low, e.interval.high};
   return out;
@@ -97,12 +98,17 @@ std::vector<const ProcessRecord*> Results::failures() const {
   return out;
 }
 
+std::vector<const ProcessRecord*> Results::runs_of(const Case& c) const {
+  std::vector<const ProcessRecord*> out;
+  const auto it = by_case_.find(c.name);
+  if (it != by_case_.end()) std::ranges::copy_if(it->second, std::back_inserter(out), [](const ProcessRecord* run) { return run->status == "ok"; });
+  return out;
+}
+
 std::map<int, double> Results::values(const Case& c, const std::string& metric) const {
   std::map<int, double> out;
-  const auto it = by_case_.find(c.name);
-  if (it == by_case_.end()) return out;
-  for (const ProcessRecord* run : it->second)
-    if (run->status == "ok" && run->metrics.contains(metric)) out[run->repeat] = run->metrics[metric].get<double>();
+  for (const ProcessRecord* run : runs_of(c))
+    if (run->metrics.contains(metric)) out[run->repeat] = run->metrics[metric].get<double>();
   return out;
 }
 
@@ -113,16 +119,36 @@ Estimate Results::estimate(const Case& c, const std::string& metric) const {
   if (all.empty()) {
     const auto it = by_case_.find(c.name);
     if (it == by_case_.end()) {
-      out.gap = "did not run before the budget ended";
+      out.gap = "not run";
+      out.reason = "the budget ended before";
     } else {
       const ProcessRecord& last = *it->second.back();
-      out.gap = last.status == "ok" ? fmt::format("says no {}", metric) : fmt::format("{}: {}", last.status, last.reason);
+      const bool is_ok = last.status == "ok";
+      out.gap = is_ok ? kNotMeasured : last.status;
+      out.reason = is_ok ? last.unmeasured.value(metric, fmt::format("its result has no {}", metric)) : last.reason;
     }
     return out;
   }
   out.median = median(all);
   out.is_range = out.n < kLeastProcesses;
   out.interval = out.is_range ? range(all) : median_interval(all);
+  return out;
+}
+
+Estimate Results::ratio(const Case& a, const Case& b, const std::string& metric) const {
+  const auto of_a = values(a, metric), of_b = values(b, metric);
+  std::vector<double> logs;
+  for (const auto& [block, value] : of_a)
+    if (const auto other = of_b.find(block); other != of_b.end() && value > 0 && other->second > 0) logs.push_back(std::log(value / other->second));
+  Estimate out{.n = static_cast<int>(logs.size())};
+  if (logs.empty()) {
+    out.gap = kNotMeasured;
+    return out;
+  }
+  out.median = std::exp(mean(logs));
+  out.is_range = out.n < kLeastProcesses;
+  const Interval interval = out.is_range ? range(logs) : paired(logs).interval(0.95);
+  out.interval = {std::exp(interval.low), std::exp(interval.high)};
   return out;
 }
 
@@ -140,7 +166,7 @@ Json Results::json() const {
   Json tables = Json::array(), tests = Json::array();
   for (const Table& table : study_.tables) {
     Json rows = Json::array();
-    for (const Case* c : study_.selected(table.where)) {
+    for (const Case* c : study_.selected(table.where, table.rows)) {
       Json row = c->factors;
       row.update(json_of(estimate(*c, table.metric)));
       rows.push_back(std::move(row));

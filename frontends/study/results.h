@@ -19,10 +19,12 @@ struct Estimate {
   double median = 0;
   Interval interval;  // 95 %; the range below kLeastProcesses
   bool is_range = false;
-  std::string gap;  // why there is none: "does not fit: ..."
+  std::string gap;     // why there is none: "does-not-fit", "missing", "not measured", "not run"; empty: there is one
+  std::string reason;  // of the gap
 };
+inline constexpr const char* kNotMeasured = "not measured";
 
-/// "12.3 (12.1 to 12.6)", or the gap's reason.
+/// "12.3 (12.1 to 12.6)", or the gap.
 std::string text_of(const Estimate& estimate);
 
 struct Verdict {
@@ -41,7 +43,11 @@ class Results {
   Results(const Study& study, std::vector<ProcessRecord> runs);
 
   const std::vector<ProcessRecord>& runs() const { return runs_; }
+  /// The processes of a case that ended well.
+  std::vector<const ProcessRecord*> runs_of(const Case& c) const;
   Estimate estimate(const Case& c, const std::string& metric) const;
+  /// The metric of a over that of b, in each block that has both: their geometric mean, with an interval by Student's t of the logarithms.
+  Estimate ratio(const Case& a, const Case& b, const std::string& metric) const;
   /// Values of one metric of a case, by block.
   std::map<int, double> values(const Case& c, const std::string& metric) const;
   /// Hypotheses in the order of the file, with p adjusted over all of them.

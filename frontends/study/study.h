@@ -34,15 +34,25 @@ struct Table {
   std::vector<std::string> rows;  // factors
   std::string columns;            // a factor; empty: one column
   Selection where = Json::object();
-  Selection base;  // beside each cell its ratio to the case where this holds, alike in the other rows; null: none
+  Selection base;            // beside each cell its ratio to the case where this holds, alike in the other rows; null: none
+  bool is_speed_up = false;  // the ratio is the base over the cell
 };
 
 struct Plot {
   std::string name, caption, metric;
-  std::string x;                   // a factor of numbers
+  std::string x;                   // a factor of numbers, or a metric where no grid has such a factor
   std::vector<std::string> lines;  // factors, each combination of which is one
   Selection where = Json::object();
   bool log_x = false, log_y = false;
+};
+
+/// What a run tells while it goes on, drawn over the run: each epoch's line of its record, or each second's line of its usage.
+struct Curve {
+  std::string name, caption;
+  bool of_usage = false;           // else of epochs
+  std::string x, y;                // keys of the lines
+  std::vector<std::string> lines;  // factors, each combination of which is one
+  Selection where = Json::object();
 };
 
 enum class Method { ratio, trend, variance };
@@ -65,6 +75,11 @@ struct Published {
   std::vector<Json> rows;
 };
 
+/// A data set that cases name by "{data}/NAME" in their specs: where it comes from.
+struct DataSource {
+  std::string name, from;
+};
+
 struct Study {
   std::string name, title, question, source;
   std::vector<Case> cases;
@@ -72,16 +87,19 @@ struct Study {
   int most_repeats = 30;
   double narrow = 0.05;    // runs go on until each median of the first table is known to this share of it
   double timeout_s = 600;  // of one process
+  std::vector<DataSource> data;
   std::vector<Table> tables;
   std::vector<Plot> plots;
+  std::vector<Curve> curves;
   std::vector<Hypothesis> hypotheses;
   std::vector<Published> published;
   std::vector<std::string> remarks;
   std::string text;  // the file
   Extent extent = Extent::usual;
 
-  /// Those in which each factor of the selection has its value.
-  std::vector<const Case*> selected(const Selection& where) const;
+  /// Those in which each factor of the selection has its value, and that have these factors. A table has the cases with its rows' factors, a plot or a curve
+  /// those with its lines'.
+  std::vector<const Case*> selected(const Selection& where, const std::vector<std::string>& with = {}) const;
 };
 
 /// @throws UsageError for an unknown key, a wrong type or a reference to a factor that no grid has, with the line; DataError where it cannot be read

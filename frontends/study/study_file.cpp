@@ -79,6 +79,7 @@ class Factors {
     for (const Case& c : study.cases)
       for (const auto& [factor, value] : c.factors.items()) names_.insert(factor);
   }
+  bool has(const std::string& name) const { return names_.contains(name); }
   void require(const Keys& of, const std::string& name) const {
     if (!names_.contains(name)) of.refuse(of.table(), fmt::format("'{}' is no axis of a grid; accepted: {}", name, fmt::join(names_, ", ")));
   }
@@ -109,7 +110,7 @@ constexpr const char* kMetric = "ms";
 /// Rows and columns tell all cases of the table apart.
 void require_one_case_a_cell(const Keys& keys, const Table& table, const Study& study) {
   std::set<std::string> seen;
-  for (const Case* c : study.selected(table.where)) {
+  for (const Case* c : study.selected(table.where, table.rows)) {
     std::string cell;
     for (const auto& [factor, value] : c->factors.items())
       if (factor == table.columns || std::ranges::count(table.rows, factor)) cell += value.dump() + ";";
@@ -127,7 +128,8 @@ void read_views(Keys& keys, Study& out) {
                 .rows = t.texts("rows"),
                 .columns = t.text("columns"),
                 .where = t.object("where"),
-                .base = t.json("base")};
+                .base = t.json("base"),
+                .is_speed_up = t.one_of("ratio", "to base", {"to base", "speed-up"}) == "speed-up"};
     factors.require(t, table.rows);
     if (!table.columns.empty()) factors.require(t, table.columns);
     factors.require(t, table.where);
@@ -144,10 +146,26 @@ void read_views(Keys& keys, Study& out) {
               .where = p.object("where"),
               .log_x = p.value("log_x", false, "boolean"),
               .log_y = p.value("log_y", false, "boolean")};
-    factors.require_numbers(p, plot.x);
+    if (factors.has(plot.x)) factors.require_numbers(p, plot.x);
     factors.require(p, plot.lines);
     factors.require(p, plot.where);
     out.plots.push_back(std::move(plot));
+  });
+}
+
+void read_curves(Keys& keys, Study& out) {
+  const Factors factors(out);
+  each(keys, "curve", [&](Keys& c) {
+    Curve curve{.name = c.file_name("name"),
+                .caption = c.needed("caption"),
+                .of_usage = c.one_of("of", "epochs", {"epochs", "usage"}) == "usage",
+                .x = c.text("x", "seconds"),
+                .y = c.needed("y"),
+                .lines = c.texts("lines"),
+                .where = c.object("where")};
+    factors.require(c, curve.lines);
+    factors.require(c, curve.where);
+    out.curves.push_back(std::move(curve));
   });
 }
 
@@ -199,22 +217,30 @@ int blocks_for(std::size_t hypotheses) {
   return blocks;
 }
 
+/// Plots and curves are files of one folder.
+std::vector<std::string> names_of_figures(const Study& study) {
+  std::vector<std::string> out;
+  for (const Plot& p : study.plots) out.push_back(p.name);
+  for (const Curve& c : study.curves) out.push_back(c.name);
+  return out;
+}
+
 void require_unique_names(const Keys& keys, const Study& study) {
   std::set<std::string> cases, tables, plots;
   for (const Case& c : study.cases)
     if (!cases.insert(c.name).second) keys.refuse(keys.table(), fmt::format("two cases are named {}", c.name));
   for (const Table& t : study.tables)
     if (!tables.insert(t.name).second) keys.refuse(keys.table(), fmt::format("two tables are named {}", t.name));
-  for (const Plot& p : study.plots)
-    if (!plots.insert(p.name).second) keys.refuse(keys.table(), fmt::format("two plots are named {}", p.name));
+  for (const std::string& name : names_of_figures(study))
+    if (!plots.insert(name).second) keys.refuse(keys.table(), fmt::format("two plots are named {}", name));
 }
 
 }  // namespace
 
-std::vector<const Case*> Study::selected(const Selection& where) const {
+std::vector<const Case*> Study::selected(const Selection& where, const std::vector<std::string>& with) const {
   std::vector<const Case*> out;
   for (const Case& c : cases)
-    if (fits(c, where)) out.push_back(&c);
+    if (fits(c, where) && std::ranges::all_of(with, [&](const std::string& factor) { return c.factors.contains(factor); })) out.push_back(&c);
   return out;
 }
 
@@ -246,6 +272,8 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   out.narrow = keys.value("narrow", out.narrow, "number");
   out.timeout_s = keys.value("timeout_s", out.timeout_s, "number");
   out.most_repeats = static_cast<int>(keys.value<std::int64_t>("most_repeats", out.most_repeats, "whole number"));
+  const Json data = keys.object("data");
+  for (const auto& [name, from] : data.items()) out.data.push_back({name, word_of(from)});
   Json common = keys.object("spec");
   const Json quick = keys.object("quick"), full = keys.object("full");
   common.update(extent == Extent::quick ? quick : extent == Extent::full ? full : Json::object());
@@ -254,6 +282,7 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   for (const Case& c : out.cases)
     if (!c.spec.contains("command")) keys.refuse(table, fmt::format("case {} has no command in its spec", c.name));
   read_views(keys, out);
+  read_curves(keys, out);
   read_hypotheses(keys, out);
   keys.end();
   require_unique_names(keys, out);

@@ -14,12 +14,16 @@ struct RunOptions {
   std::filesystem::path program;  // gemel
   std::filesystem::path folder;   // of the study's results
   std::string platform, device;   // of every case that names no device itself; empty: the program's choice
+  std::filesystem::path data;     // what "{data}" stands for in specs
   double budget_s = 0;            // 0: none
   std::uint64_t seed = 1;
   bool resume = false;
   std::function<void(const std::string& line)> say;
   std::function<bool()> interrupted = [] { return false; };
 };
+
+/// What the case's command runs: its spec without the keys that the runner or a launcher takes.
+Json spec_of_run(const Case& c);
 
 /// One finished process, as runs.jsonl has it.
 struct ProcessRecord {
@@ -29,7 +33,10 @@ struct ProcessRecord {
   std::string status, reason;  // "ok", "does-not-fit", "failed", "missing", "timeout"
   Json metrics = Json::object();
   Json samples_ms = Json::array();
-  Json machine;  // device, driver and version; null: it did not run
+  Json unmeasured = Json::object();  // why a metric is not there, by its name
+  Json epochs = Json::array();       // lines of its record, with `seconds` and `samples` since the first step
+  std::vector<Json> usage;           // lines of usage.jsonl
+  Json machine;                      // device, driver and version; null: it did not run
   Json spec;
   std::string command, started;
   double seconds = 0;

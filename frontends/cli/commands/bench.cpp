@@ -164,6 +164,8 @@ nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
   const double share = static_cast<double>(c.batch_size) / static_cast<double>(c.largest_shard());
   out.update({{"items_per_second", static_cast<double>(c.batch_size) / s.mean},
               {"flops_per_second", static_cast<double>(c.planned.flops) * share / s.mean},
+              {"flops", c.planned.flops},
+              {"parameters", r.parameters},
               {"peak_bytes", r.peak_bytes},
               {"device_busy", r.busy},
               {"planned_bytes", r.arena.bytes},
@@ -176,6 +178,7 @@ nlohmann::ordered_json json_of(const BenchCase& c, const BenchResult& r) {
   if (!r.stage_peak_bytes.empty()) out["stage_peak_bytes"] = r.stage_peak_bytes;
   if (!r.exposed_ms.empty()) out["exposed_comm_ms"] = spread_of(r.exposed_ms).median;
   for (const double seconds : r.seconds) out["samples_ms"].push_back(kMilli * seconds);
+  out["measured_unix_s"] = {r.measured_from, r.measured_to};
   out["spec"] = c.spec;
   return out;
 }

@@ -91,6 +91,7 @@ int run(const Arguments& arguments) {
          fmt::format("minutes that it may take; default {:.0f}, with --quick {:.0f}, with --full no bound", kUsualBudget, kQuickBudget).c_str());
   option("platform", po::value<std::string>()->default_value(""), "OpenCL platform of every case: an index or a part of its name");
   option("device", po::value<std::string>()->default_value(""), "device of the platform, for cases that name none");
+  option("data", po::value<std::string>()->default_value("data"), "folder of the data sets, each in a folder of its name: cifar10, sst2");
   option("out", po::value<std::string>()->default_value(""), "folder of the results; default: the study's name with -study behind it");
   option("resume", po::bool_switch(), "go on with the results in the folder: no run that is on record is run again");
   option("seed", po::value<std::int64_t>()->default_value(1), "of the order of cases and of training runs");
@@ -108,6 +109,7 @@ int run(const Arguments& arguments) {
                               .folder = fs::absolute(out.empty() ? s.name + "-study" : out),
                               .platform = v["platform"].as<std::string>(),
                               .device = v["device"].as<std::string>(),
+                              .data = fs::absolute(v["data"].as<std::string>()),
                               .budget_s = 60 * minutes,
                               .seed = static_cast<std::uint64_t>(whole_number(v, "seed", 0, 1e15)),
                               .resume = v["resume"].as<bool>(),
@@ -158,7 +160,7 @@ constexpr std::array kParts{Part{"list", list}, Part{"show", show}, Part{"run", 
 constexpr const char* kUsage =
     "usage: gemel study list [--claims]\n"
     "       gemel study show NAME [--quick|--full]\n"
-    "       gemel study run NAME|FILE.toml [--quick|--full|--budget MINUTES] [--platform P] [--device D] [--out DIR] [--resume] [--seed N]\n"
+    "       gemel study run NAME|FILE.toml [--quick|--full|--budget MINUTES] [--platform P] [--device D] [--data DIR] [--out DIR] [--resume] [--seed N]\n"
     "       gemel study report DIR\n"
     "       gemel study compare A B [--out FILE]\n";
 

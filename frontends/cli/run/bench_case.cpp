@@ -11,6 +11,7 @@
 #include <span>
 
 #include "datasets/loading/data_loader.h"
+#include "engine/base/clock.h"
 #include "engine/base/numbers.h"
 #include "frontends/cli/options/ablation_options.h"
 #include "frontends/cli/run/joined_trace.h"
@@ -125,11 +126,13 @@ class Meter {
     }
     run_.times().take_busy_seconds();
     std::vector<double> timed;
+    result_.measured_from = unix_seconds();
     for (std::int64_t i = 0; i < length_.runs; ++i) {
       const bool is_timed = run_.begin_batch(interrupted());
       result_.seconds.push_back(seconds_of(step));
       if (is_timed) timed.push_back(result_.seconds.back());
     }
+    result_.measured_to = unix_seconds();
     result_.busy = run_.times().take_busy_seconds() / (static_cast<double>(length_.runs) * spread_of(timed).mean);
     join_seconds();
   }
@@ -198,6 +201,7 @@ BenchResult run_case(RunScope& run, Job& job, const BenchCase& c, const BenchLen
   const auto task = c.with->task(*model);
   Meter meter(run, job, length);
   meter.run(c, session, *task);
+  meter.result().parameters = model->parameter_elements();
   meter.result().peak_bytes = memory.statistics().peak_in_use - before;
   meter.result().resident_bytes = resident.bytes();
   if (c.strategy->splits_model())

@@ -71,6 +71,8 @@ Spread spread_of(std::vector<double> values);
 
 struct BenchResult {
   std::vector<double> seconds;                 // of each measured step, from its first enqueue to the host's knowing that it is done, on the slowest rank
+  std::int64_t parameters = 0;                 // elements
+  double measured_from = 0, measured_to = 0;   // Unix seconds of the measured steps
   double first_seconds = 0;                    // of the first step of all, which captures, plans and builds kernels
   double busy = 0;                             // the part of a step in which the device computes, of those that were timed
   std::int64_t peak_bytes = 0;                 // held on the device at once by this case

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "datasets/loading/shard.h"
+#include "engine/base/clock.h"
 #include "engine/base/resource_limits.h"
 #include "frontends/cli/options/model_options.h"
 #include "frontends/cli/run/train_run.h"
@@ -84,6 +85,9 @@ void TrainRun::step_begins() {
 void TrainRun::step_done(const train::StepReport& r) {
   scope_.summary()["steps"] = r.step;
   scope_.summary()["samples_ms"].push_back(r.milliseconds);
+  auto& measured = scope_.summary()["measured_unix_s"];
+  if (measured.is_null()) measured = {unix_seconds(), unix_seconds()};
+  measured[1] = unix_seconds();
   scope_.times().collect();
   if (progress_) progress_->show(r.batch + 1, r.loss, r.samples);
 }

@@ -7,7 +7,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "frontends/study/plot_lines.h"
 #include "frontends/study/report.h"
+#include "frontends/study/table_grid.h"
 #include "tests/support/temporary_folder.h"
 
 namespace gemel::study {
@@ -120,11 +122,52 @@ TEST(StudyResults, gaps_have_their_reasons_and_only_failures_make_a_study_fail) 
   all.push_back(ProcessRecord{.name = gone, .status = "does-not-fit", .reason = "8 bytes are needed"});
   const Results fits_not(s, all);
   EXPECT_TRUE(fits_not.is_whole());
-  EXPECT_EQ(fits_not.estimate(s.cases[0], "ms").gap, "does-not-fit: 8 bytes are needed");
+  EXPECT_EQ(fits_not.estimate(s.cases[0], "ms").gap, "does-not-fit");
+  EXPECT_EQ(fits_not.estimate(s.cases[0], "ms").reason, "8 bytes are needed");
   EXPECT_EQ(fits_not.verdicts()[0].verdict, "differs") << "over the pairs that are there";
   EXPECT_NE(fits_not.verdicts()[0].method.find("of 5 pairs"), std::string::npos) << fits_not.verdicts()[0].method;
   all.back().status = "timeout";
   EXPECT_FALSE(Results(s, all).is_whole());
+}
+
+TEST(StudyResults, a_ratio_is_taken_in_each_block_and_a_speed_up_is_its_inverse) {
+  Study s = study();
+  std::vector<ProcessRecord> all = runs(s, 8, 0.5);
+  for (ProcessRecord& run : all) run.metrics["ms"] = run.metrics["ms"].get<double>() * (1 + run.repeat);  // a machine that grows slower
+  const Results results(s, all);
+  const Case &eager = s.cases[0], &graph = s.cases[3];
+  ASSERT_EQ(graph.factor("frontend"), "graph");
+  const Estimate ratio = results.ratio(graph, eager, "ms");
+  EXPECT_EQ(ratio.n, 8);
+  EXPECT_NEAR(ratio.median, 0.5, 0.01);
+  EXPECT_LT(ratio.interval.high - ratio.interval.low, 0.02);
+  s.tables[0] = {.name = "t",
+                 .caption = "T",
+                 .metric = "ms",
+                 .rows = {"model", "batch-size"},
+                 .columns = "frontend",
+                 .base = {{"frontend", "eager"}},
+                 .is_speed_up = true};
+  const Grid grid = grid_of(s.tables[0], s, results);
+  EXPECT_EQ(grid.head.back(), "speed-up of graph");
+  EXPECT_TRUE(grid.rows[0].back().starts_with("1.99") || grid.rows[0].back().starts_with("2.0")) << grid.rows[0].back();
+  EXPECT_EQ(grid.rows[0][grid.rows[0].size() - 2], "") << "the base itself";
+}
+
+TEST(StudyResults, a_curve_has_the_median_of_each_epoch_over_the_processes) {
+  Study s = study();
+  std::vector<ProcessRecord> all = runs(s, 7, 1);
+  for (ProcessRecord& run : all)
+    if (run.name == s.cases[0].name)
+      for (int epoch : {1, 2})
+        run.epochs.push_back({{"epoch", epoch}, {"seconds", 10.0 * epoch + run.repeat}, {"val_accuracy", 0.5 * epoch - 0.01 * run.repeat}});
+  const auto lines = lines_of(Curve{.x = "seconds", .y = "val_accuracy", .lines = {"model", "frontend"}}, s, Results(s, all));
+  ASSERT_EQ(lines.size(), 1u) << "the others told nothing";
+  EXPECT_EQ(lines[0].name, "lenet, eager");
+  ASSERT_EQ(lines[0].points.size(), 2u);
+  EXPECT_DOUBLE_EQ(lines[0].points[1].x, 23);
+  EXPECT_DOUBLE_EQ(lines[0].points[1].y, 0.97);
+  EXPECT_LT(lines[0].points[1].interval.low, 0.97);
 }
 
 std::string text(const std::filesystem::path& file) {

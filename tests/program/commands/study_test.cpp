@@ -1,11 +1,14 @@
 // gemel study from outside: a study of one's own, killed and resumed, and what is refused.
-#include "frontends/study/study.h"
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <fstream>
 #include <map>
 #include <set>
 
+#include "engine/base/resource_limits.h"
+#include "engine/base/usage/power_meter.h"
+#include "frontends/study/study_runner.h"
 #include "tests/support/program/command_line_fixture.h"
 
 namespace gemel::testing {
@@ -112,7 +115,7 @@ TEST_F(StudyCommand, whose_budget_has_ended_says_what_did_not_run_and_goes_on) {
   const Words words{"study", "run", file(), "--out", in_folder("b")};
   ASSERT_EQ(run(joined(words, {"--budget", "1e-4"})).status, 0);
   EXPECT_LT(runs("b").size(), 5u);
-  EXPECT_NE(read_text(folder() / "b/report.md").find(": did not run before the budget ended"), std::string::npos);
+  EXPECT_NE(read_text(folder() / "b/report.md").find("not run: the budget ended before"), std::string::npos);
   ASSERT_EQ(run(joined(words, {"--resume"})).status, 0);
   EXPECT_EQ(runs("b").size(), 13u);
 }
@@ -135,6 +138,60 @@ TEST_F(StudyCommand, cases_that_fail_miss_something_or_take_too_long_are_gaps_wi
                  "study: case two: frontend is [\"graph\",\"eager\"]; accepted: one value, in the spec or on an axis");
 }
 
+TEST_F(StudyCommand, measures_what_a_run_uses_and_its_epochs_and_gives_it_the_cores_that_are_asked_for) {
+  std::ofstream(folder() / "used.toml") << R"(
+title = "T"
+question = "Q"
+most_repeats = 1
+spec = { command = "train", model = "lenet", frontend = "graph", batch-size = 32, limit = 640, epochs = 40, epoch-samples = 50000 }
+[[grid]]
+axes = { how = [{ name = "one", cores = 1 }, { name = "many", cores = 9999 }] }
+[[table]]
+name = "epoch"
+caption = "Time of an epoch"
+metric = "epoch_s"
+rows = ["how"]
+[[table]]
+name = "power"
+caption = "Energy"
+metric = "joules_per_sample"
+rows = ["how"]
+[[curve]]
+name = "loss"
+caption = "Loss over time."
+y = "val_loss"
+lines = ["how"]
+[[curve]]
+name = "cpu"
+caption = "Processor over time."
+of = "usage"
+y = "cpu"
+)";
+  ASSERT_EQ(run({"study", "run", in_folder("used.toml"), "--out", in_folder("u")}).status, 0);
+  for (const Json& run : runs("u")) {
+    if (run["case"] == "many") {
+      EXPECT_EQ(run["status"], "missing");
+      EXPECT_EQ(run["reason"], fmt::format("9999 cores are asked for, and this process may use {}", allowed_cores().count()));
+      continue;
+    }
+    EXPECT_EQ(run["machine"]["device"]["compute_units"], 1) << run["machine"];
+    const Json& metrics = run["metrics"];
+    EXPECT_NEAR(metrics["epoch_s"].get<double>(), 1e-3 * metrics["ms"].get<double>() * 1563, 1e-9) << "50 000 in batches of 32";
+    EXPECT_GT(metrics["utilisation"], 0);
+    EXPECT_LE(metrics["utilisation"], 1);
+    EXPECT_GT(metrics["peak_resident_bytes"], 1 << 20);
+    EXPECT_EQ(metrics.contains("joules_per_sample"), PowerMeter().why_none().empty());
+    ASSERT_EQ(run["epochs"].size(), 40u);
+    EXPECT_EQ(run["epochs"][39]["samples"], 40 * 640);
+    EXPECT_GT(run["epochs"][39]["seconds"], run["epochs"][0]["seconds"]);
+  }
+  EXPECT_EQ(lines_of(read_text(folder() / "u/plots/loss.csv")).size(), 41u);
+  EXPECT_GE(lines_of(read_text(folder() / "u/plots/cpu.csv")).size(), 2u);
+  if (const std::string why = PowerMeter().why_none(); !why.empty()) {
+    EXPECT_NE(read_text(folder() / "u/report.md").find("- one: no joules_per_sample: " + why), std::string::npos);
+  }
+}
+
 TEST_F(StudyCommand, names_options_and_files_that_are_wrong_are_refused) {
   expect_refused({"study", "run", "dumy"}, 2, "study: 'dumy' is unknown, did you mean 'dummy'?; accepted: batch-size, ");
   expect_refused({"study", "rnu"}, 2, "study: 'rnu' is unknown; accepted: list, show, run, report, compare");
@@ -150,14 +207,12 @@ TEST_F(StudyCommand, each_case_of_each_study_is_a_run_that_its_command_takes) {
   int cases = 0;
   for (const auto& file : study::study_files())
     for (const study::Extent extent : {study::Extent::quick, study::Extent::usual, study::Extent::full})
-      for (study::Case c : study::read_study(file, extent).cases) {
-        const bool is_launched = c.spec.erase("np") > 0;  // what a launcher gives, ranks, is not here
+      for (const study::Case& c : study::read_study(file, extent).cases) {
         Words words;
         std::istringstream command(c.spec["command"].get<std::string>());
         for (std::string word; command >> word;) words.push_back(word);
-        const Outcome o = run(joined(words, {"--spec", c.spec.dump(), "--json", "/nowhere/b.json"}));  // refused when all else is read
-        EXPECT_NE(o.err.find(is_launched ? "mpirun did not start this process" : "/nowhere/b.json"), std::string::npos)
-            << file << ": " << c.name << ": " << o.err;
+        const Outcome o = run(joined(words, {"--spec", study::spec_of_run(c).dump(), "--print-spec"}));
+        EXPECT_EQ(o.status, 0) << file << ": " << c.name << ": " << o.err;
         ++cases;
       }
   EXPECT_GE(cases, 150);

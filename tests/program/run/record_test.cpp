@@ -109,7 +109,8 @@ TEST_F(Record, is_whole_after_an_interrupt_and_lacks_no_epoch_but_the_last) {
 
 TEST_F(Record, has_what_the_run_uses_each_second) {
   const pid_t child = start({"train", "--model", "lenet", "--epochs", "100000", "--log-dir", in_folder("log")});
-  while (read_text(folder() / "log" / "run.jsonl").find("\"usage\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  while (read_text(folder() / "log" / "run.jsonl").find("\"usage\"") == std::string::npos && ::waitpid(child, nullptr, WNOHANG) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
   ::kill(child, SIGINT);
   EXPECT_EQ(finish(child).status, 1);
   const auto all = events("log");
