@@ -14,6 +14,7 @@ constexpr double kWidth = 720, kHeight = 400, kLeft = 76, kRight = 190, kTop = 1
 constexpr std::array kColours{"#1b4f8a", "#c0562f", "#3c7d3f", "#7a4f9c", "#8a6d1b", "#2f8a8a", "#9c2f5c", "#555555"};
 constexpr std::array kDashes{"", "6 3", "2 3", "8 3 2 3"};
 constexpr int kMarks = 4;
+constexpr std::size_t kMostMarks = 12;  // of a line
 
 /// From values to places: linear, or by the logarithm.
 class Scale {
@@ -56,9 +57,12 @@ class Scale {
   double low_ = 0, high_ = 1;
 };
 
+/// So that lines of one colour differ in mark and dashes.
+std::size_t form_of(std::size_t line) { return line + line / kColours.size(); }
+
 std::string mark(std::size_t line, double x, double y) {
   const char* colour = kColours[line % kColours.size()];
-  switch (line % kMarks) {
+  switch (form_of(line) % kMarks) {
     case 0:
       return fmt::format("<circle cx='{:.1f}' cy='{:.1f}' r='4' fill='{}'/>", x, y, colour);
     case 1:
@@ -132,8 +136,11 @@ std::string plot_svg(const std::vector<Line>& lines, const Axis& x, const Axis& 
     const char* colour = kColours[i % kColours.size()];
     std::string path;
     for (const Point& p : lines[i].points) path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L', to_x(p.x), to_y(p.y));
-    out += fmt::format("<path d='{}' fill='none' stroke='{}' stroke-width='1.6' stroke-dasharray='{}'/>", path, colour, kDashes[i % kDashes.size()]);
-    for (const Point& p : lines[i].points) {
+    out += fmt::format("<path d='{}' fill='none' stroke='{}' stroke-width='1.6' stroke-dasharray='{}'/>", path, colour, kDashes[form_of(i) % kDashes.size()]);
+    const std::size_t count = lines[i].points.size(), every = (count + kMostMarks - 1) / kMostMarks;
+    for (std::size_t j = 0; j < count; ++j) {
+      const Point& p = lines[i].points[j];
+      if ((count - 1 - j) % every != 0) continue;  // the last one has a mark
       out += fmt::format("<path d='M{:.1f} {:.1f}V{:.1f}' stroke='{}'/>", to_x(p.x), to_y(p.interval.low), to_y(p.interval.high), colour);
       out += mark(i, to_x(p.x), to_y(p.y));
     }

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -66,6 +67,20 @@ ListItems doubts_of(const Study& study, const Results& results) {
   return out;
 }
 
+/// What was not measured as a whole but scaled from a part: epochs.
+std::string scaled(const Study& study, const Results& results) {
+  std::set<std::size_t> measured;
+  std::set<double> all;
+  for (const Case& c : study.cases)
+    for (const ProcessRecord* run : results.runs_of(c))
+      if (run->metrics.contains("epoch_s") && run->metrics.contains("ms")) {
+        measured.insert(run->samples_ms.size());
+        all.insert(std::round(1000 * run->metrics["epoch_s"].get<double>() / run->metrics["ms"].get<double>()));
+      }
+  if (measured.empty()) return "";
+  return fmt::format(" The time of an epoch is scaled: the median of {} steps, times {}.", fmt::join(measured, " or "), fmt::join(all, " or "));
+}
+
 std::string first_line(const Study& study, const Results& results) {
   std::set<int> blocks;
   std::size_t ok = 0;
@@ -76,7 +91,13 @@ std::string first_line(const Study& study, const Results& results) {
     seconds += run.seconds;
   }
   const std::string in = blocks.size() == 1 ? "one block, in random order" : fmt::format("{} blocks, each in another random order", blocks.size());
-  return fmt::format("Measured: {} processes of {} cases in {}, {:.0f} s in all.", ok, study.cases.size(), in, seconds);
+  return fmt::format("Measured: {} processes of {} cases in {}, {:.0f} s in all.{}", ok, study.cases.size(), in, seconds, scaled(study, results));
+}
+
+/// ", the ratio is 0.93 (0.91 to 0.95)"
+std::string effect_of(const Verdict& v) {
+  if (!v.effect) return "";
+  return fmt::format(", the ratio is {:.3g}{}", *v.effect, v.interval ? fmt::format(" ({:.3g} to {:.3g})", v.interval->low, v.interval->high) : "");
 }
 
 /// How the report keeps the rules of T. Hoefler, R. Belli, Scientific benchmarking of parallel computing systems, 2015.
@@ -108,7 +129,7 @@ class ReportWriter {
     add(Heading{"The question and the answer"});
     add(Paragraph{study_.question});
     ListItems answers;
-    for (const Verdict& v : results_.verdicts()) answers.items.push_back(fmt::format("{} Here: {}.", v.claim, v.claim_holds));
+    for (const Verdict& v : results_.verdicts()) answers.items.push_back(fmt::format("{} Here: {}{}.", v.claim, v.claim_holds, effect_of(v)));
     if (!answers.items.empty()) add(std::move(answers));
     if (ListItems gaps = gaps_of(study_, results_); !gaps.items.empty()) {
       add(Heading{"Gaps"});

@@ -15,9 +15,17 @@ std::string csv_cell(const std::string& text) {
   return out + "\"";
 }
 
+/// "execution graph, model lenet"
+std::string described(const Selection& selection) {
+  std::vector<std::string> words;
+  for (const auto& [factor, value] : selection.items()) words.push_back(factor + " " + word_of(value));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
 class TableGrid {
  public:
-  TableGrid(const Table& table, const Study& study, const Results& results) : table_(table), results_(results), cases_(study.selected(table.where, table.rows)) {
+  TableGrid(const Table& table, const Study& study, const Results& results)
+      : table_(table), results_(results), cases_(study.selected(table.where, table.rows)) {
     for (const Case* c : cases_)
       if (std::ranges::count(columns_, c->factor(table.columns)) == 0) columns_.push_back(c->factor(table.columns));
   }
@@ -36,7 +44,7 @@ class TableGrid {
         for (const Json& column : columns_) row.push_back(ratio(group, column));
       out.rows.push_back(std::move(row));
     }
-    if (!table_.base.is_null()) out.caption += fmt::format(". Base of {}: {}", table_.is_speed_up ? "a speed-up" : "a ratio", table_.base.dump());
+    if (!table_.base.is_null()) out.caption += fmt::format(". Base of {}: {}", table_.is_speed_up ? "a speed-up" : "a ratio", described(table_.base));
     return out;
   }
 
