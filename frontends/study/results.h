@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "frontends/study/run_record.h"
 #include "frontends/study/statistics/averages.h"
-#include "frontends/study/study_runner.h"
 
 namespace gemel::study {
 

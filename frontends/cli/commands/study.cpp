@@ -14,6 +14,7 @@
 #include "frontends/cli/system/interrupt.h"
 #include "frontends/study/comparison.h"
 #include "frontends/study/report.h"
+#include "frontends/study/study_runner.h"
 
 namespace gemel::cli {
 namespace {
@@ -22,11 +23,24 @@ namespace fs = std::filesystem;
 using study::Extent;
 using study::Study;
 
+fs::path default_folder(const Study& s) { return s.name + "-study"; }
+
 constexpr double kQuickBudget = 5, kUsualBudget = 45;  // minutes
+
+/// What results in the study's own folder here say of a statement.
+std::string found_here(const Study& s, const study::Hypothesis& h) {
+  const fs::path file = default_folder(s) / "results.json";
+  if (!is_there(file)) return "not run here";
+  const study::Json results = study::Json::parse(as_text(read_whole(file)), nullptr, false);
+  if (!results.is_object() || !results.value("tests", study::Json()).is_array()) return file.string() + " is no record of results";
+  for (const study::Json& test : results["tests"])
+    if (test.is_object() && test.value("name", "") == h.name) return "here: " + test.value("claim_holds", "") + ", " + test.value("verdict", "");
+  return "not tested here";
+}
 
 int list(const Arguments& arguments) {
   po::options_description options("options");
-  options.add_options()("claims", po::bool_switch(), "what the published texts say, each with the study that tests it");
+  options.add_options()("claims", po::bool_switch(), "what the published texts say, each with the study that tests it and what it found here");
   const auto v = parse("study list", "The studies.", options, arguments);
   for (const fs::path& file : study::study_files()) {
     const Study s = study::read_study(file, Extent::usual);
@@ -34,7 +48,7 @@ int list(const Arguments& arguments) {
       fmt::print("{:<16} {}\n", s.name, s.title);
       continue;
     }
-    for (const study::Hypothesis& h : s.hypotheses) fmt::print("{:<16} {} ({})\n", s.name, h.claim, h.source);
+    for (const study::Hypothesis& h : s.hypotheses) fmt::print("{:<16} {} ({}) {}\n", s.name, h.claim, h.source, found_here(s, h));
   }
   return 0;
 }
@@ -105,16 +119,16 @@ int run(const Arguments& arguments) {
     if (!(minutes > 0)) throw UsageError(fmt::format("--budget: {} is given; accepted: minutes above 0", minutes));
   }
   const auto out = v["out"].as<std::string>();
-  const study::RunOptions how{.program = fs::read_symlink("/proc/self/exe"),
-                              .folder = fs::absolute(out.empty() ? s.name + "-study" : out),
-                              .platform = v["platform"].as<std::string>(),
-                              .device = v["device"].as<std::string>(),
-                              .data = fs::absolute(v["data"].as<std::string>()),
-                              .budget_s = 60 * minutes,
-                              .seed = static_cast<std::uint64_t>(whole_number(v, "seed", 0, 1e15)),
-                              .resume = v["resume"].as<bool>(),
-                              .say = [](const std::string& line) { say("{}\n", line); },
-                              .interrupted = InterruptGuard::interrupted};
+  const study::StudyOptions how{.program = fs::read_symlink("/proc/self/exe"),
+                                .folder = fs::absolute(out.empty() ? default_folder(s) : fs::path(out)),
+                                .platform = v["platform"].as<std::string>(),
+                                .device = v["device"].as<std::string>(),
+                                .data = fs::absolute(v["data"].as<std::string>()),
+                                .budget_s = 60 * minutes,
+                                .seed = static_cast<std::uint64_t>(whole_number(v, "seed", 0, 1e15)),
+                                .resume = v["resume"].as<bool>(),
+                                .say = [](const std::string& line) { say("{}\n", line); },
+                                .interrupted = InterruptGuard::interrupted};
   const InterruptGuard interrupts;
   study::run_study(s, how);
   return report_on(s, how.folder);

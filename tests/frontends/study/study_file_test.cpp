@@ -78,8 +78,10 @@ TEST(StudyFile, every_study_that_is_there_can_be_read_in_each_extent) {
       EXPECT_FALSE(s.tables.empty()) << file;
       EXPECT_FALSE(s.hypotheses.empty()) << file;
     }
-  EXPECT_EQ(
-      testing::message_of<UsageError>([] { find_study("pipline"); }).find("study: 'pipline' is unknown, did you mean 'pipeline'?; accepted: batch-optimizer, batch-size, "), 0u);
+  EXPECT_EQ(testing::message_of<UsageError>([] {
+              find_study("pipline");
+            }).find("study: 'pipline' is unknown, did you mean 'pipeline'?; accepted: batch-optimizer, batch-size, "),
+            0u);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 #include "engine/base/resource_limits.h"
 #include "engine/base/usage/power_meter.h"
-#include "frontends/study/study_runner.h"
+#include "frontends/study/case_process.h"
 #include "tests/support/program/command_line_fixture.h"
 
 namespace gemel::testing {
@@ -223,6 +223,7 @@ TEST_F(StudyCommand, lists_studies_and_what_published_texts_say) {
   EXPECT_EQ(names.status, 0);
   for (const char* name : {"batch-size ", "dataparallel ", "dummy ", "frontends ", "pipeline "}) EXPECT_NE(names.out.find(name), std::string::npos) << name;
   EXPECT_NE(claims.out.find("A static graph trains faster than eager execution. (Dai et al. 2022"), std::string::npos) << claims.out;
+  EXPECT_NE(claims.out.find(" not run here\n"), std::string::npos);
   const Outcome shown = run({"study", "show", "batch-size", "--quick"});
   EXPECT_NE(shown.out.find("6 cases\n  resnet18/batch-size=1\n"), std::string::npos) << shown.out;
 }

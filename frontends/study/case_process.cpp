@@ -1,0 +1,249 @@
+#include "frontends/study/case_process.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "engine/base/error.h"
+#include "engine/base/files/file.h"
+#include "engine/base/numbers.h"
+#include "engine/base/resource_limits.h"
+#include "frontends/study/child_process.h"
+#include "frontends/study/process_meter.h"
+#include "frontends/study/program_output.h"
+#include "frontends/study/statistics/averages.h"
+
+namespace gemel::study {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Keys of a case's spec that the runner itself reads.
+constexpr const char *kCores = "cores", *kEpochSamples = "epoch-samples";
+/// Of a result: the Unix seconds between which steps were measured.
+constexpr const char* kMeasured = "measured_unix_s";
+
+/// The numbers of a JSON object, and those of its objects as "last_epoch.seconds".
+void take_numbers(const Json& from, const std::string& prefix, Json& out) {
+  for (const auto& [key, value] : from.items()) {
+    if (value.is_number()) out[prefix + key] = value;
+    if (value.is_object() && key != "spec" && key != "device") take_numbers(value, prefix + key + ".", out);
+  }
+}
+
+/// What is measured by every kind of run: ms, the median time of a step; of that, a sample's, and an epoch's of so many samples, where they are known.
+void add_times(ProcessRecord& run, double epoch_samples) {
+  auto samples = run.samples_ms.get<std::vector<double>>();
+  if (run.spec["command"] == "train" && samples.size() > 1) samples.erase(samples.begin());  // it builds kernels
+  if (samples.empty()) return;
+  const double ms = median(samples);
+  run.metrics["ms"] = ms;
+  const Json batch_size = run.metrics.value("batch_size", run.spec.value("batch-size", Json()));
+  if (!batch_size.is_number()) return;
+  const auto batch = batch_size.get<double>();
+  run.metrics["ms_per_sample"] = ms / batch;
+  run.metrics["samples_per_s"] = 1000 * batch / ms;
+  if (epoch_samples > 0) run.metrics["epoch_s"] = 1e-3 * ms * std::ceil(epoch_samples / batch);
+}
+
+/// The number of cores that a case is given by the key `cores` of its spec; 0: all.
+int asked_cores(const Case& c) {
+  if (!c.spec.contains(kCores)) return 0;
+  const Json& cores = c.spec[kCores];
+  if (!cores.is_number_integer() || cores < 1)
+    throw UsageError(fmt::format("study: case {}: cores is {}; accepted: a whole number from 1", c.name, cores.dump()));
+  return cores;
+}
+
+constexpr std::string_view kData = "{data}/";
+
+/// The spec with the folder of the data sets in it. @param missing  why one of them cannot be read, where that is so
+Json with_data(Json spec, const Study& study, const StudyOptions& options, std::string& missing) {
+  for (auto& [key, value] : spec.items()) {
+    if (!value.is_string() || !value.get_ref<const std::string&>().starts_with(kData)) continue;
+    const std::string rest = value.get_ref<const std::string&>().substr(kData.size()), name = rest.substr(0, rest.find('/'));
+    const fs::path path = options.data / rest;
+    if (!is_there(path)) {
+      const auto source = std::ranges::find(study.data, name, &DataSource::name);
+      missing = fmt::format("{} is not there{}; accepted: --data with a folder that has it", path.string(),
+                            source == study.data.end() ? "" : fmt::format(": {}", source->from));
+    }
+    value = path.string();
+  }
+  return spec;
+}
+
+/// One process: how it is started, and what it leaves.
+class Process {
+ public:
+  Process(const Case& c, const Study& study, const StudyOptions& options, int repeat) : options_(options), folder_(options.folder / "last-run") {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    spec_ = with_data(c.spec, study, options, missing_);
+    asked_cores_ = asked_cores(c);
+    processors_ = allowed_cores().processors;
+    if (asked_cores_ > std::ssize(processors_)) processors_.clear();
+    if (asked_cores_ > 0) processors_.resize(std::min(at(asked_cores_), processors_.size()));
+    epoch_samples_ = spec_.value(kEpochSamples, 0.0);
+    for (const char* key : {kCores, kEpochSamples}) spec_.erase(key);
+    if (!options.platform.empty()) spec_["platform"] = options.platform;
+    if (!options.device.empty() && !spec_.contains("device") && !spec_.contains("devices")) spec_["device"] = options.device;
+    is_bench_ = spec_["command"].get<std::string>().starts_with("bench");
+    if (!is_bench_ && !spec_.contains("seed")) spec_["seed"] = static_cast<std::int64_t>(options.seed) + repeat;
+    spec_[is_bench_ ? "json" : "log-dir"] = (folder_ / (is_bench_ ? "bench.json" : "log")).string();
+    write_file_atomically(folder_ / "spec.json", [&](FileWriter& out) { out.write(spec_.dump(1) + "\n"); });
+    words_ = {options.program.string()};
+    if (spec_.contains("np")) {
+      words_.emplace_back("launch");
+    } else {
+      std::ranges::copy(command_words(spec_), std::back_inserter(words_));
+    }
+    words_.insert(words_.end(), {"--spec", (folder_ / "spec.json").string()});
+  }
+
+  ProcessRecord run(double timeout_s) {
+    ProcessRecord out{
+        .spec = spec_, .command = fmt::format("{}", fmt::join(words_, " ")), .started = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))};
+    if (processors_.empty()) missing_ = fmt::format("{} cores are asked for, and this process may use {}", asked_cores_, allowed_cores().count());
+    if (!missing_.empty()) {
+      out.status = "missing";
+      out.reason = missing_;
+      return out;
+    }
+    ProcessMeter meter(static_cast<int>(std::ssize(processors_)));
+    const ChildResult ended = study::run({.words = words_,
+                                          .output = folder_ / "stdout",
+                                          .errors = folder_ / "stderr",
+                                          .timeout_s = timeout_s,
+                                          .processors = processors_,
+                                          .tick = [&](pid_t process) {
+                                            if (options_.interrupted()) throw Interrupted();
+                                            meter.tick(process);
+                                          }});
+    out.seconds = ended.seconds;
+    out.metrics["process_seconds"] = ended.seconds;
+    out.metrics["processor_seconds"] = ended.processor_seconds;
+    is_bench_ ? take_bench(out, ended) : take_summary(out, ended);
+    add_times(out, epoch_samples_);
+    add_usage(out, meter);
+    return out;
+  }
+
+ private:
+  void take_bench(ProcessRecord& out, const ChildResult& ended) {
+    const Json all = Json::parse(text_of(folder_ / "bench.json"), nullptr, false);
+    const bool has_case = all.is_object() && all.contains("benchmarks") && !all["benchmarks"].empty();
+    const Json measured = has_case ? all["benchmarks"][0] : Json::object();
+    if (measured.contains("error_occurred")) {
+      out.status = "does-not-fit";
+      out.reason = measured.value("error_message", "");
+      return;
+    }
+    take_status(out, ended, folder_ / "stderr", has_case);
+    if (out.status != "ok") return;
+    if (all["benchmarks"].size() != 1) {
+      out.status = "failed";
+      out.reason = fmt::format("its spec means {} cases; accepted: one, so name its model, frontend, input and batch-size", all["benchmarks"].size());
+      return;
+    }
+    take_numbers(measured, "", out.metrics);
+    take_span(measured);
+    out.samples_ms = measured["samples_ms"];
+    for (const char* key : {"device", "driver", "version", "commit"})
+      if (all["context"].contains(key)) out.machine[key] = all["context"][key];
+  }
+  void take_summary(ProcessRecord& out, const ChildResult& ended) {
+    const Json summary = Json::parse(text_of(folder_ / "log" / "summary.json"), nullptr, false);
+    take_status(out, ended, folder_ / "stderr", summary.is_object());
+    if (out.status != "ok") return;
+    take_numbers(summary, "", out.metrics);
+    take_span(summary);
+    take_epochs(out);
+    if (summary.contains("samples_ms")) out.samples_ms = summary["samples_ms"];
+    if (summary.contains("device")) out.machine["device"] = summary["device"];
+  }
+  void take_epochs(ProcessRecord& out) const {
+    double seconds = 0, samples = 0;
+    std::istringstream lines(text_of(folder_ / "log" / "run.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      Json epoch = Json::parse(line, nullptr, false);
+      if (!epoch.is_object() || epoch.value("event", "") != "epoch") continue;
+      seconds += epoch.value("seconds", 0.0);
+      samples += epoch.value("seconds", 0.0) * epoch.value("samples_per_s", 0.0);
+      epoch["seconds"] = seconds;
+      epoch["samples"] = std::round(samples);
+      out.epochs.push_back(std::move(epoch));
+    }
+  }
+  void take_span(const Json& from) {
+    if (from.contains(kMeasured)) measured_ = Span{from[kMeasured][0].get<double>(), from[kMeasured][1].get<double>()};
+  }
+  /// While steps were measured, not while the program started.
+  void add_usage(ProcessRecord& out, const ProcessMeter& meter) const {
+    out.usage = meter.lines();
+    if (!measured_) return;
+    out.metrics.update(meter.means(*measured_));
+    if (!out.metrics.contains("utilisation"))
+      for (const char* metric : {"utilisation", "watts", "joules_per_sample"}) out.unmeasured[metric] = "all steps were measured within 0.2 s: too short";
+    if (out.metrics.contains("watts") && out.metrics.contains("ms_per_sample"))
+      out.metrics["joules_per_sample"] = 1e-3 * out.metrics["ms_per_sample"].get<double>() * out.metrics["watts"].get<double>();
+    if (const std::string& why = meter.why_no_power(); !why.empty()) out.unmeasured["watts"] = out.unmeasured["joules_per_sample"] = why;
+  }
+  const StudyOptions& options_;
+  fs::path folder_;
+  Json spec_;
+  double epoch_samples_ = 0;
+  int asked_cores_ = 0;
+  std::vector<int> processors_;  // that it may run on; empty: there are not as many
+  std::string missing_;          // why it cannot run here
+  std::optional<Span> measured_;
+  bool is_bench_ = false;
+  std::vector<std::string> words_;
+};
+
+}  // namespace
+
+Json spec_of_run(const Case& c) {
+  Json out = c.spec;
+  for (const char* key : {"np", kCores, kEpochSamples}) out.erase(key);
+  return out;
+}
+
+void check(const Case& c, const StudyOptions& options) {
+  const fs::path folder = options.folder / "last-run";
+  fs::create_directories(folder);
+  Json spec = spec_of_run(c);
+  asked_cores(c);
+  if (const Json samples = c.spec.value(kEpochSamples, Json(1)); !samples.is_number() || samples <= 0)
+    throw UsageError(fmt::format("study: case {}: {} is {}; accepted: a number above 0", c.name, kEpochSamples, samples.dump()));
+  std::vector<std::string> words{options.program.string()};
+  std::ranges::copy(command_words(spec), std::back_inserter(words));
+  words.insert(words.end(), {"--spec", spec.dump(), "--print-spec"});
+  if (const ChildResult ended = run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = 60}); ended.status != 0)
+    throw UsageError(fmt::format("study: case {}: {}", c.name, last_line(text_of(folder / "stderr"))));
+  const Json whole = Json::parse(text_of(folder / "stdout"), nullptr, false);
+  for (const auto& [key, value] : whole.items())
+    if (value.is_array() && value.size() > 1 && key != "env" && key != "variant")
+      throw UsageError(fmt::format("study: case {}: {} is {}; accepted: one value, in the spec or on an axis", c.name, key, value.dump()));
+}
+
+void check_data(const Study& study, const StudyOptions& options) {
+  std::string first;
+  for (const Case& c : study.cases) {
+    std::string missing;
+    with_data(c.spec, study, options, missing);
+    if (missing.empty()) return;
+    if (first.empty()) first = missing;
+  }
+  throw DataError(fmt::format("study: {}", first));
+}
+
+ProcessRecord run_once(const CaseRun& what, const Study& study, const StudyOptions& options) {
+  return Process(what.c, study, options, what.repeat).run(what.timeout_s);
+}
+
+}  // namespace gemel::study

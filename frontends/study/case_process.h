@@ -1,0 +1,26 @@
+// One process of a case: how it is started, and what it leaves.
+#pragma once
+#include "frontends/study/run_record.h"
+#include "frontends/study/study_options.h"
+
+namespace gemel::study {
+
+/// What the case's command runs: its spec without the keys that the runner or a launcher takes.
+Json spec_of_run(const Case& c);
+/// Refuses a case whose spec its command does not take, before anything runs. @throws UsageError
+void check(const Case& c, const StudyOptions& options);
+/// Refuses a study none of whose cases has its data. @throws DataError
+void check_data(const Study& study, const StudyOptions& options);
+
+/// Thrown where `interrupted` says so while a program runs.
+struct Interrupted {};
+
+struct CaseRun {
+  const Case& c;
+  int repeat = 0;
+  double timeout_s = 0;
+};
+/// Runs a case once. @throws Interrupted
+ProcessRecord run_once(const CaseRun& what, const Study& study, const StudyOptions& options);
+
+}  // namespace gemel::study
