@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 
@@ -195,6 +196,17 @@ TEST(StudyReport, is_one_page_without_references_and_has_every_number_as_csv) {
   EXPECT_TRUE(csv.starts_with("model,frontend,batch-size,metric,n,median,low,high,of,gap\nlenet,eager,1,ms,6,")) << csv;
   EXPECT_EQ(Json::parse(text(folder.path() / "results.json"))["tests"].size(), 3u);
   EXPECT_TRUE(text(folder.path() / "plots/times.svg").starts_with("<svg "));
+}
+
+TEST(StudyReport, looks_well_in_a_browser) {
+  const testing::TemporaryFolder folder;
+  const Study s = study();
+  write_report(s, Results(s, runs(s, 6, 0.9)), folder.path());
+  const std::string command = GEMEL_SOURCE_DIR "/tests/frontends/study/check_pages '" + (folder.path() / "report.html").string() + "'";
+  const int status = std::system(command.c_str());
+  constexpr int kNoBrowser = 77;
+  if (WEXITSTATUS(status) == kNoBrowser) GTEST_SKIP() << "there is no Chromium";
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
