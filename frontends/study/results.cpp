@@ -113,6 +113,12 @@ std::map<int, double> Results::values(const Case& c, const std::string& metric) 
 }
 
 Estimate Results::estimate(const Case& c, const std::string& metric) const {
+  const auto known = estimates_.find({c.name, metric});
+  if (known != estimates_.end()) return known->second;
+  return estimates_[{c.name, metric}] = found(c, metric);
+}
+
+Estimate Results::found(const Case& c, const std::string& metric) const {
   std::vector<double> all;
   for (const auto& [block, value] : values(c, metric)) all.push_back(value);
   Estimate out{.n = static_cast<int>(all.size())};

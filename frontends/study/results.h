@@ -62,12 +62,14 @@ class Results {
   Json json() const;
 
  private:
+  Estimate found(const Case& c, const std::string& metric) const;
   /// Fills in p values, adjusted by Holm over all verdicts that have them.
   void adjust(std::optional<double> Verdict::*from, std::optional<double> Verdict::*to);
   const Study& study_;
   std::vector<ProcessRecord> runs_;
   std::map<std::string, std::vector<const ProcessRecord*>> by_case_;
   std::vector<Verdict> verdicts_;
+  mutable std::map<std::pair<std::string, std::string>, Estimate> estimates_;  // by case and metric: a bootstrap takes its time, and reports ask again
 };
 
 /// Cases that are alike in all factors but these, in the order of the study.
