@@ -190,6 +190,21 @@ std::string first_line(const Study& study, const Results& results) {
   return fmt::format("Measured: {} processes of {} cases in {}, {:.0f} s in all.", ok, study.cases.size(), in, seconds);
 }
 
+std::string shown(const Json& found, const char* key) { return found.contains(key) ? fmt::format("{:.1e}", found[key].get<double>()) : ""; }
+
+/// How far each peer is from Gemel, and how far five steps take the loss.
+Grid agreement_grid(const Results& results) {
+  Grid out{.caption =
+               "Peers start from Gemel's weights and data. A row of theirs is shown only if their outputs, and the losses of five steps on one batch without "
+               "dropout, agree with Gemel's: outputs within 1e-3 of the largest, losses within 1e-3 and a tenth of what these steps change the loss by. The "
+               "rate is the case's, or as many tenths of it as Gemel's losses need to fall gently: above it, a deep untrained network magnifies rounding",
+           .head = {"case", "outputs differ by", "losses differ by", "five steps change the loss by", "rate"},
+           .rows = {}};
+  for (const auto& [name, found] : results.agreements())
+    out.rows.push_back({name, shown(found, "outputs"), shown(found, "losses"), shown(found, "change"), shown(found, "lr")});
+  return out;
+}
+
 /// How the report keeps the rules of T. Hoefler, R. Belli, Scientific benchmarking of parallel computing systems, 2015.
 ListItems rules() {
   return {
@@ -264,6 +279,7 @@ class ReportWriter {
       add(std::move(doubts));
     }
     for (const std::string& remark : study_.remarks) add(Paragraph{remark});
+    if (!results_.agreements().empty()) add(agreement_grid(results_));
     add(rules());
     add(Listing{results_.machine()});
     std::string commands;

@@ -192,11 +192,21 @@ void read_hypotheses(Keys& keys, Study& out) {
   });
 }
 
-/// The fewest blocks in which a sign-flip test of one of so many hypotheses can come out below 5 %, adjusted; and not fewer than an interval needs.
-int blocks_for(std::size_t hypotheses) {
-  int blocks = 6;
-  while (static_cast<double>(hypotheses) * std::ldexp(2, -blocks) >= 0.05) ++blocks;
-  return blocks;
+/// A peer is one that Gemel has a program for, wherever the file names it.
+void require_peers(const Keys& keys, const toml::node& node) {
+  if (const auto* list = node.as_array())
+    for (const toml::node& one : *list) require_peers(keys, one);
+  if (const auto* table = node.as_table())
+    for (const auto& [key, value] : *table) {
+      const auto require = [&](const auto& accepted) {
+        const std::string given = value.template value<std::string>().value_or("");
+        if (std::ranges::find(accepted, given) == accepted.end())
+          keys.refuse(value, fmt::format("{} is '{}'; accepted: {}", key.str(), given, fmt::join(accepted, ", ")));
+      };
+      if (key == "peer") require(kPeers);
+      if (key == "mode" && table->contains("peer")) require(kPeerModes);
+      require_peers(keys, value);
+    }
 }
 
 void require_unique_names(const Keys& keys, const Study& study) {
@@ -210,6 +220,27 @@ void require_unique_names(const Keys& keys, const Study& study) {
 }
 
 }  // namespace
+
+int least_blocks(std::size_t hypotheses) {
+  int blocks = 6;
+  while (static_cast<double>(hypotheses) * std::ldexp(2, -blocks) >= 0.05) ++blocks;
+  return blocks;
+}
+
+Study without_peers(Study study) {
+  std::erase_if(study.cases, [](const Case& c) { return c.is_of_peer(); });
+  const auto has = [&](Selection where, const Selection& what) {
+    if (!what.is_null()) where.update(what);
+    return !study.selected(where).empty();
+  };
+  std::erase_if(study.tables, [&](const Table& table) { return !has(table.where, {}); });
+  for (Table& table : study.tables)
+    if (!table.base.is_null() && !has(table.where, table.base)) table.base = nullptr;
+  std::erase_if(study.plots, [&](const Plot& plot) { return !has(plot.where, {}); });
+  std::erase_if(study.hypotheses, [&](const Hypothesis& h) { return !has(h.where, h.a) || !has(h.where, h.b); });
+  study.least_repeats = least_blocks(study.hypotheses.size());
+  return study;
+}
 
 std::vector<const Case*> Study::selected(const Selection& where) const {
   std::vector<const Case*> out;
@@ -239,6 +270,7 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
     throw UsageError(fmt::format("study: {}:{}: {}", file.string(), e.source().begin.line, e.description()));
   }
   Keys keys(file, table, "a study");
+  require_peers(keys, table);
   out.title = keys.needed("title");
   out.question = keys.needed("question");
   out.source = keys.text("source");
@@ -257,7 +289,7 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   read_hypotheses(keys, out);
   keys.end();
   require_unique_names(keys, out);
-  out.least_repeats = blocks_for(out.hypotheses.size());
+  out.least_repeats = least_blocks(out.hypotheses.size());
   if (out.most_repeats < 1) keys.refuse(*table.get("most_repeats"), fmt::format("most_repeats is {}; accepted: 1 or more", out.most_repeats));
   return out;
 }
@@ -269,34 +301,8 @@ Study recorded_study(const fs::path& folder) {
   if (!has("name", &Json::is_string) || !has("study", &Json::is_string) || !has("extent", &Json::is_number_integer) || about["extent"] < 0 ||
       about["extent"] > 2)
     throw DataError(fmt::format("study: {} is no record of a study", file.string()));
-  return parse_study(about["study"], about["name"].get<std::string>() + ".toml", static_cast<Extent>(about["extent"].get<int>()));
-}
-
-std::vector<fs::path> study_files() {
-  std::error_code none;
-  const fs::path self = fs::read_symlink("/proc/self/exe", none).parent_path();
-  std::vector<fs::path> out;
-  for (const fs::path& folder : {fs::path(GEMEL_SOURCE_STUDIES), self.parent_path() / "share/gemel/studies", fs::path(GEMEL_INSTALLED_STUDIES)}) {
-    for (const auto& entry : fs::directory_iterator(folder, none))
-      if (entry.path().extension() == ".toml") out.push_back(entry.path());
-    if (!out.empty()) break;
-  }
-  std::ranges::sort(out);
-  return out;
-}
-
-fs::path find_study(const std::string& name) {
-  if (name.ends_with(".toml")) return name;
-  std::vector<std::string> known;
-  for (const fs::path& file : study_files()) {
-    if (file.stem() == name) return file;
-    known.push_back(file.stem().string());
-  }
-  if (known.empty())
-    throw UsageError(fmt::format("study: '{}' is unknown, and no studies lie in {}; accepted: a file that ends in .toml", name, GEMEL_INSTALLED_STUDIES));
-  const std::string near = nearest(name, known);
-  throw UsageError(fmt::format("study: '{}' is unknown{}; accepted: {}, or a file that ends in .toml", name,
-                               near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(known, ", ")));
+  Study out = parse_study(about["study"], about["name"].get<std::string>() + ".toml", static_cast<Extent>(about["extent"].get<int>()));
+  return about.value("peers", "").empty() ? without_peers(std::move(out)) : out;
 }
 
 }  // namespace gemel::study

@@ -15,7 +15,8 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "engine/base/files/record_file.h"
-#include "frontends/study/child_process.h"
+#include "frontends/study/agreement.h"
+#include "frontends/study/program_output.h"
 #include "frontends/study/statistics/bootstrap.h"
 
 namespace gemel::study {
@@ -25,18 +26,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kRuns = "runs.jsonl";
-
-/// Empty where the file is not there.
-std::string text_of(const fs::path& file) { return is_there(file) ? std::string(as_text(read_whole(file))) : ""; }
-
-/// The last line that says something: an error's, in a program that writes one.
-std::string last_line(const std::string& text) {
-  std::istringstream in(text);
-  std::string out;
-  for (std::string line; std::getline(in, line);)
-    if (!line.empty()) out = line;
-  return out;
-}
 
 /// The numbers of a JSON object, and those of its objects as "last_epoch.seconds".
 void take_numbers(const Json& from, const std::string& prefix, Json& out) {
@@ -59,13 +48,6 @@ void add_times(ProcessRecord& run) {
   run.metrics["samples_per_s"] = 1000 * batch / ms;
 }
 
-std::vector<std::string> words_of(const Json& spec) {
-  std::vector<std::string> out;
-  std::istringstream command(spec["command"].get<std::string>());
-  for (std::string word; command >> word;) out.push_back(word);
-  return out;
-}
-
 /// One process: how it is started, and what it leaves.
 class Process {
  public:
@@ -80,10 +62,16 @@ class Process {
     spec_[is_bench_ ? "json" : "log-dir"] = (folder_ / (is_bench_ ? "bench.json" : "log")).string();
     write_file_atomically(folder_ / "spec.json", [&](FileWriter& out) { out.write(spec_.dump(1) + "\n"); });
     words_ = {options.program.string()};
+    if (c.is_of_peer()) {
+      const fs::path out = folder_ / (is_bench_ ? "bench.json" : "log/summary.json");
+      fs::create_directories(out.parent_path());
+      words_ = peer_words(options, spec_, folder_ / "spec.json", out);
+      return;
+    }
     if (spec_.contains("np")) {
       words_.emplace_back("launch");
     } else {
-      std::ranges::copy(words_of(spec_), std::back_inserter(words_));
+      std::ranges::copy(command_words(spec_), std::back_inserter(words_));
     }
     words_.insert(words_.end(), {"--spec", (folder_ / "spec.json").string()});
   }
@@ -102,8 +90,6 @@ class Process {
     return out;
   }
 
-  struct Interrupted {};
-
  private:
   void take_bench(ProcessRecord& out, const ChildResult& ended) {
     const Json all = Json::parse(text_of(folder_ / "bench.json"), nullptr, false);
@@ -114,7 +100,7 @@ class Process {
       out.reason = measured.value("error_message", "");
       return;
     }
-    take_status(out, ended, has_case);
+    take_status(out, ended, folder_ / "stderr", has_case);
     if (out.status != "ok") return;
     if (all["benchmarks"].size() != 1) {
       out.status = "failed";
@@ -123,33 +109,18 @@ class Process {
     }
     take_numbers(measured, "", out.metrics);
     out.samples_ms = measured["samples_ms"];
-    for (const char* key : {"device", "driver", "version", "commit"})
+    for (const char* key : {"device", "driver", "version", "commit", "threads"})
       if (all["context"].contains(key)) out.machine[key] = all["context"][key];
   }
   void take_summary(ProcessRecord& out, const ChildResult& ended) {
     const Json summary = Json::parse(text_of(folder_ / "log" / "summary.json"), nullptr, false);
-    take_status(out, ended, summary.is_object());
+    take_status(out, ended, folder_ / "stderr", summary.is_object());
     if (out.status != "ok") return;
     take_numbers(summary, "", out.metrics);
     if (summary.contains("samples_ms")) out.samples_ms = summary["samples_ms"];
-    if (summary.contains("device")) out.machine["device"] = summary["device"];
+    for (const char* key : {"device", "version", "threads"})
+      if (summary.contains(key)) out.machine[key] = summary[key];
   }
-  void take_status(ProcessRecord& out, const ChildResult& ended, bool has_result) const {
-    const std::string said = last_line(text_of(folder_ / "stderr"));
-    if (ended.timed_out) {
-      out.status = "timeout";
-      out.reason = fmt::format("it ran for more than {:.0f} s", ended.seconds);
-    } else if (ended.status != 0 || !has_result) {
-      const bool has_no_room = said.find("memory") != std::string::npos && said.find("accepted:") != std::string::npos;
-      // What is asked for is not there: a file, which the run could not open, or a device, by which a spec that is right is refused.
-      const bool is_missing = ended.status == 2 || said.find("cannot open") != std::string::npos || said.find("does not exist") != std::string::npos;
-      out.status = has_no_room ? "does-not-fit" : is_missing ? "missing" : "failed";
-      out.reason = said.empty() ? fmt::format("it ended with status {}", ended.status) : said;
-    } else {
-      out.status = "ok";
-    }
-  }
-
   const RunOptions& options_;
   fs::path folder_;
   Json spec_;
@@ -157,14 +128,18 @@ class Process {
   std::vector<std::string> words_;
 };
 
-/// Refuses a case whose spec its command does not take, before anything runs.
-void check(const Case& c, const RunOptions& options) {
+/// Refuses a case whose spec its command does not take, before anything runs. @return the spec with every key
+Json check(const Case& c, const RunOptions& options) {
   const fs::path folder = options.folder / "last-run";
   fs::create_directories(folder);
   Json spec = c.spec;
   spec.erase("np");  // which a launcher alone takes
+  if (c.is_of_peer()) {
+    for (const char* key : {"peer", "mode"}) spec.erase(key);
+    spec["frontend"] = "eager";  // it has none
+  }
   std::vector<std::string> words{options.program.string()};
-  std::ranges::copy(words_of(spec), std::back_inserter(words));
+  std::ranges::copy(command_words(spec), std::back_inserter(words));
   words.insert(words.end(), {"--spec", spec.dump(), "--print-spec"});
   if (const ChildResult ended = run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = 60}); ended.status != 0)
     throw UsageError(fmt::format("study: case {}: {}", c.name, last_line(text_of(folder / "stderr"))));
@@ -172,6 +147,7 @@ void check(const Case& c, const RunOptions& options) {
   for (const auto& [key, value] : whole.items())
     if (value.is_array() && value.size() > 1 && key != "env" && key != "variant")
       throw UsageError(fmt::format("study: case {}: {} is {}; accepted: one value, in the spec or on an axis", c.name, key, value.dump()));
+  return whole;
 }
 
 /// What is known of the cases so far: which go on, how long each takes, and whether that is enough.
@@ -247,9 +223,9 @@ std::string left(double seconds) { return seconds < 90 ? fmt::format("{:.0f} s",
 std::vector<ProcessRecord> begin(const Study& study, const RunOptions& options) {
   fs::create_directories(options.folder);
   const fs::path file = options.folder / "study.json";
-  Json about{{"name", study.name},           {"title", study.title},     {"seed", options.seed},
-             {"platform", options.platform}, {"device", options.device}, {"extent", static_cast<int>(study.extent)},
-             {"study", study.text}};
+  Json about{{"name", study.name},           {"title", study.title},           {"seed", options.seed},
+             {"platform", options.platform}, {"device", options.device},       {"extent", static_cast<int>(study.extent)},
+             {"study", study.text},          {"peers", options.peers.string()}};
   for (const Case& c : study.cases) about["cases"].push_back({{"name", c.name}, {"spec", c.spec}});
   if (fs::exists(file)) {
     if (!options.resume)
@@ -269,9 +245,14 @@ std::vector<ProcessRecord> begin(const Study& study, const RunOptions& options) 
 }  // namespace
 
 Json json_of(const ProcessRecord& run) {
-  return {{"order", run.order},     {"case", run.name},       {"peer", "gemel"},        {"mode", "default"},     {"repeat", run.repeat},
-          {"status", run.status},   {"reason", run.reason},   {"command", run.command}, {"spec", run.spec},      {"samples_ms", run.samples_ms},
-          {"metrics", run.metrics}, {"machine", run.machine}, {"started", run.started}, {"seconds", run.seconds}};
+  return {{"order", run.order},         {"case", run.name},
+          {"peer", run.peer()},         {"mode", run.spec.is_object() ? run.spec.value("mode", "default") : "default"},
+          {"repeat", run.repeat},       {"status", run.status},
+          {"reason", run.reason},       {"command", run.command},
+          {"spec", run.spec},           {"samples_ms", run.samples_ms},
+          {"metrics", run.metrics},     {"machine", run.machine},
+          {"agreement", run.agreement}, {"started", run.started},
+          {"seconds", run.seconds}};
 }
 
 ProcessRecord run_of(const Json& json) {
@@ -284,6 +265,7 @@ ProcessRecord run_of(const Json& json) {
           .samples_ms = json.at("samples_ms"),
           .machine = json.at("machine"),
           .spec = json.at("spec"),
+          .agreement = json.value("agreement", Json()),
           .command = json.at("command"),
           .started = json.at("started"),
           .seconds = json.at("seconds")};
@@ -308,8 +290,8 @@ namespace {
 /// Blocks of all cases, until enough is known or the budget ends.
 class Schedule {
  public:
-  Schedule(const Study& study, const RunOptions& options, RecordFile& record, Progress& progress)
-      : study_(study), options_(options), record_(record), progress_(progress) {}
+  Schedule(const Study& study, const RunOptions& options, RecordFile& record, Progress& progress, Agreement& agreement)
+      : study_(study), options_(options), record_(record), progress_(progress), agreement_(agreement) {}
 
   void run() {
     for (int block = 0; block < study_.most_repeats && !budget_has_ended_; ++block) {
@@ -340,8 +322,8 @@ class Schedule {
     const double rest = has_budget ? std::max(left_of_budget(), 1.0) : study_.timeout_s;
     ProcessRecord run;
     try {
-      run = Process(c, options_, block).run(std::min(study_.timeout_s, rest));
-    } catch (const Process::Interrupted&) {
+      run = run_once(c, block, std::min(study_.timeout_s, rest));
+    } catch (const Interrupted&) {
       throw DataError(fmt::format("study: interrupted; go on with --resume --out {}", options_.folder.string()));
     }
     if (run.status == "timeout" && rest < study_.timeout_s) {  // the budget's end, not the case's fault
@@ -356,10 +338,34 @@ class Schedule {
     progress_.add(run);
   }
 
+  /// A peer's measurement comes behind the check that it computes what Gemel does.
+  ProcessRecord run_once(const Case& c, int block, double timeout_s) {
+    if (!c.is_of_peer()) return Process(c, options_, block).run(timeout_s);
+    Case whole = c;
+    whole.spec = whole_spec(c);
+    ProcessRecord checked = agreement_.check(whole, timeout_s);
+    if (checked.status != "ok") return checked;
+    whole.spec = checked.spec;
+    ProcessRecord out = Process(whole, options_, block).run(timeout_s);
+    out.agreement = checked.agreement;
+    return out;
+  }
+  /// A peer's program knows no defaults.
+  const Json& whole_spec(const Case& c) {
+    if (const auto it = whole_specs_.find(c.name); it != whole_specs_.end()) return it->second;
+    Json whole = check(c, options_);
+    whole.update(c.spec);
+    if (!options_.platform.empty()) whole["platform"] = options_.platform;
+    if (!options_.device.empty() && whole["device"] == "") whole["device"] = options_.device;
+    return whole_specs_[c.name] = std::move(whole);
+  }
+
   const Study& study_;
   const RunOptions& options_;
   RecordFile& record_;
   Progress& progress_;
+  Agreement& agreement_;
+  std::map<std::string, Json> whole_specs_;
   Clock::time_point begin_ = Clock::now();
   bool budget_has_ended_ = false;
 };
@@ -377,7 +383,8 @@ void run_study(const Study& study, const RunOptions& options) {
   const fs::path file = options.folder / kRuns;
   write_file_atomically(file, [&](FileWriter& out) { out.write(whole); });
   RecordFile record(Descriptor(::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)), file);
-  Schedule(study, options, record, progress).run();
+  Agreement agreement(options, before);
+  Schedule(study, options, record, progress, agreement).run();
   fs::remove_all(options.folder / "last-run");
 }
 
