@@ -23,8 +23,9 @@ constexpr std::array kDecisive{"model",        "config",    "lstm",     "classes
                                "weight-decay", "momentum",  "np",       "parallel", "devices", "freeze-norm",    "freeze-backbone", "accumulate",
                                "sync-bn",      "clip-norm", "platform", "device",   "threads", "label-smoothing"};
 constexpr int kSteps = 5;
-constexpr double kGentle = 0.1;  // of the first loss: what five steps of the check may take of it
-constexpr int kTenths = 10;      // of the rate, at most, until the losses fall so
+constexpr const char* kReversed = "reversed";
+constexpr double kSteady = 1e-4;  // how far Gemel's losses may be from its own when the batch is in reverse order, by which nothing but rounding changes
+constexpr int kTenths = 10;       // of the rate, at most, until they are
 
 bool is_training(const Json& spec) { return spec["command"] != "bench infer"; }
 
@@ -59,6 +60,11 @@ double distance(const std::vector<double>& a, const std::vector<double>& b, Scal
   return out;
 }
 
+/// Of losses: over those that exceed 1.
+double distance_of_losses(const std::vector<double>& a, const std::vector<double>& b) {
+  return distance(a, b, [](double loss) { return std::max(1.0, std::abs(loss)); });
+}
+
 double largest(const std::vector<double>& values) {
   double out = 0;
   for (const double v : values) out = std::max(out, std::abs(v));
@@ -77,10 +83,23 @@ Agreement::~Agreement() {
   fs::remove_all(options_.folder / "start", none);
 }
 
+void Agreement::probe(const Json& spec) {
+  const auto [known, is_new] = probed_.try_emplace(spec["peer"].get<std::string>());
+  const fs::path folder = options_.folder / "start";
+  fs::create_directories(folder);
+  try {
+    if (is_new) run_words(peer_words(options_, spec, {}, {}), folder);
+  } catch (const Failure& failure) {
+    known->second = failure;
+  }
+  if (!known->second.status.empty()) throw Failure(known->second);
+}
+
 ProcessRecord Agreement::check(const Case& c, double timeout_s) {
   timeout_s_ = timeout_s;
   ProcessRecord out{.status = "ok", .spec = c.spec};
   try {
+    probe(c.spec);
     Start& start = start_of(c.spec);
     Case ready = c;
     ready.spec.update(start.spec);
@@ -172,8 +191,17 @@ void Agreement::write_batch(const Start& start) const {
   std::vector<std::int64_t> labels(static_cast<std::size_t>(n));
   std::ranges::generate(pictures, [&] { return normal(random); });
   std::ranges::generate(labels, [&] { return uniform(random); });
-  write_array(start.folder / "images.npy", shape, DType::float32, pictures);
-  write_array(start.folder / "labels.npy", Shape{n}, DType::int64, labels);
+  const auto write = [&](const fs::path& folder) {
+    fs::create_directories(folder);
+    write_array(folder / "images.npy", shape, DType::float32, pictures);
+    write_array(folder / "labels.npy", Shape{n}, DType::int64, labels);
+  };
+  write(start.folder);
+  std::ranges::reverse(labels);
+  std::ranges::reverse(pictures);  // and its pixels, which are to be in order
+  const auto picture = std::ssize(pictures) / n;
+  for (auto it = pictures.begin(); it != pictures.end(); it += picture) std::reverse(it, it + picture);
+  write(start.folder / kReversed);
 }
 
 void Agreement::find_outputs(Start& start) const {
@@ -187,22 +215,31 @@ void Agreement::find_outputs(Start& start) const {
 }
 
 void Agreement::find_losses(Start& start) const {
-  Json spec{
-      {"dataset", "npy"}, {"data", start.folder.string()}, {"weights", (start.folder / "weights.safetensors").string()}, {"shuffle", "off"}, {"dropout", 0.0},
-      {"steps", kSteps}};
+  Json spec{{"dataset", "npy"}, {"weights", (start.folder / "weights.safetensors").string()}, {"shuffle", "off"}, {"dropout", 0.0}, {"steps", kSteps}};
   for (const auto& [key, value] : start.spec.items())
     if (key != "input") spec[key] = value;
-  double rate = start.spec["lr"];
-  for (int tenths = 0; tenths < kTenths; ++tenths, rate /= 10) {
-    spec["lr"] = rate;
-    const auto losses = gemel(start, "train", spec).get<std::vector<double>>();
-    const bool falls = losses.size() == kSteps && std::ranges::is_sorted(losses, std::greater_equal());
-    if (!falls || losses.front() - losses.back() > kGentle * losses.front()) continue;
+  const auto losses_on = [&](const fs::path& data) {
+    spec["data"] = data.string();
+    return gemel(start, "train", spec).get<std::vector<double>>();
+  };
+  // Rounding is judged on one device: a job of several processes takes long to start.
+  const Json whole = spec;
+  for (const char* key : {"np", "parallel", "devices", "sync-bn"}) spec.erase(key);
+  start.rate = start.spec["lr"];
+  for (int tenths = 0; tenths < kTenths; ++tenths, start.rate /= 10) {
+    spec["lr"] = start.rate;
+    const std::vector<double> losses = losses_on(start.folder);
+    if (losses.size() != kSteps || losses.back() >= losses.front()) continue;
+    const std::vector<double> again = losses_on(start.folder / kReversed);
+    if (again.size() != kSteps || !(distance_of_losses(again, losses) <= kSteady)) continue;
     start.losses = losses;
-    start.rate = rate;
+    if (!whole.contains("parallel")) return;
+    spec = whole;
+    spec["lr"] = start.rate;
+    start.losses = losses_on(start.folder);
     return;
   }
-  throw Failure{"failed", "what it starts from: at no rate do Gemel's own losses fall gently, so that nothing can be compared"};
+  throw Failure{"failed", "what it starts from: at no rate are Gemel's own losses free of magnified rounding, so that nothing can be compared"};
 }
 
 /// Runs the peer's program, and sets the run's status where it does not agree. @return what was found
@@ -229,7 +266,7 @@ Json Agreement::compared(const Case& ready, Start& start, ProcessRecord& run) co
   bool agrees = found["outputs"] <= kAgreement;
   if (!expected.empty()) {
     const double change = expected.front() - expected.back();
-    found["losses"] = distance(losses, expected, [](double loss) { return std::max(1.0, std::abs(loss)); });
+    found["losses"] = distance_of_losses(losses, expected);
     found["change"] = change;
     found["lr"] = start.rate;
     agrees = agrees && found["losses"] <= kAgreement && distance(losses, expected, [](double) { return 1.0; }) <= 0.1 * change;

@@ -36,6 +36,8 @@ class Agreement {
     std::string status, reason;
   };
 
+  /// Whether the peer can be imported, which is asked once.
+  void probe(const Json& spec);
   Start& start_of(const Json& spec);
   void write_batch(const Start& start) const;
   void find_outputs(Start& start) const;
@@ -46,8 +48,9 @@ class Agreement {
 
   const RunOptions& options_;
   double timeout_s_ = 0;
-  std::map<std::string, Start> starts_;  // by their specs
-  std::map<std::string, Json> agreed_;   // by case: what was found
+  std::map<std::string, Failure> probed_;  // by peer; without a status: it is there
+  std::map<std::string, Start> starts_;    // by their specs
+  std::map<std::string, Json> agreed_;     // by case: what was found
 };
 
 }  // namespace gemel::study

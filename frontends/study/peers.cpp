@@ -18,7 +18,10 @@ fs::path python_of(const fs::path& environment) { return environment / "bin" / "
 
 std::vector<std::string> peer_words(const RunOptions& options, const Json& spec, const fs::path& file, const fs::path& out) {
   const fs::path program = peers_folder() / (spec["peer"].get<std::string>() + "_peer.py");
-  return {python_of(options.peers).string(), program.string(), "--spec", file.string(), "--out", out.string()};
+  std::vector<std::string> words{python_of(options.peers).string(), program.string()};
+  if (file.empty()) return words;
+  words.insert(words.end(), {"--spec", file.string(), "--out", out.string()});
+  return words;
 }
 
 void require_peers(const RunOptions& options) {

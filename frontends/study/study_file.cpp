@@ -72,11 +72,11 @@ std::vector<Case> read_grid(Keys& grid, const Json& shared, Extent extent) {
   return std::move(out).cases();
 }
 
-/// What tables, plots and hypotheses may name.
+/// What tables, plots and hypotheses may name: the cases of all extents.
 class Factors {
  public:
-  explicit Factors(const Study& study) : study_(study) {
-    for (const Case& c : study.cases)
+  explicit Factors(const Study& every) : study_(every) {
+    for (const Case& c : every.cases)
       for (const auto& [factor, value] : c.factors.items()) names_.insert(factor);
   }
   void require(const Keys& of, const std::string& name) const {
@@ -118,8 +118,7 @@ void require_one_case_a_cell(const Keys& keys, const Table& table, const Study& 
   }
 }
 
-void read_views(Keys& keys, Study& out) {
-  const Factors factors(out);
+void read_views(Keys& keys, const Factors& factors, Study& out) {
   each(keys, "table", [&](Keys& t) {
     Table table{.name = t.file_name("name"),
                 .caption = t.needed("caption"),
@@ -151,8 +150,7 @@ void read_views(Keys& keys, Study& out) {
   });
 }
 
-void read_hypotheses(Keys& keys, Study& out) {
-  const Factors factors(out);
+void read_hypotheses(Keys& keys, const Factors& factors, Study& out) {
   each(keys, "hypothesis", [&](Keys& h) {
     Hypothesis one{.name = h.needed("name"),
                    .claim = h.needed("claim"),
@@ -209,6 +207,20 @@ void require_peers(const Keys& keys, const toml::node& node) {
     }
 }
 
+/// Tables, plots and hypotheses that need other cases than the study has; and the ratios of a table without its base.
+void drop_what_has_no_cases(Study& study) {
+  const auto has = [&](Selection where, const Selection& what = Json::object()) {
+    where.update(what);
+    return !study.selected(where).empty();
+  };
+  std::erase_if(study.tables, [&](const Table& table) { return !has(table.where); });
+  for (Table& table : study.tables)
+    if (!table.base.is_null() && !has(table.where, table.base)) table.base = nullptr;
+  std::erase_if(study.plots, [&](const Plot& plot) { return !has(plot.where); });
+  std::erase_if(study.hypotheses, [&](const Hypothesis& h) { return !has(h.where, h.a) || !has(h.where, h.b); });
+  study.least_repeats = least_blocks(study.hypotheses.size());
+}
+
 void require_unique_names(const Keys& keys, const Study& study) {
   std::set<std::string> cases, tables, plots;
   for (const Case& c : study.cases)
@@ -229,16 +241,7 @@ int least_blocks(std::size_t hypotheses) {
 
 Study without_peers(Study study) {
   std::erase_if(study.cases, [](const Case& c) { return c.is_of_peer(); });
-  const auto has = [&](Selection where, const Selection& what) {
-    if (!what.is_null()) where.update(what);
-    return !study.selected(where).empty();
-  };
-  std::erase_if(study.tables, [&](const Table& table) { return !has(table.where, {}); });
-  for (Table& table : study.tables)
-    if (!table.base.is_null() && !has(table.where, table.base)) table.base = nullptr;
-  std::erase_if(study.plots, [&](const Plot& plot) { return !has(plot.where, {}); });
-  std::erase_if(study.hypotheses, [&](const Hypothesis& h) { return !has(h.where, h.a) || !has(h.where, h.b); });
-  study.least_repeats = least_blocks(study.hypotheses.size());
+  drop_what_has_no_cases(study);
   return study;
 }
 
@@ -278,18 +281,26 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   out.narrow = keys.value("narrow", out.narrow, "number");
   out.timeout_s = keys.value("timeout_s", out.timeout_s, "number");
   out.most_repeats = static_cast<int>(keys.value<std::int64_t>("most_repeats", out.most_repeats, "whole number"));
-  Json common = keys.object("spec");
-  const Json quick = keys.object("quick"), full = keys.object("full");
-  common.update(extent == Extent::quick ? quick : extent == Extent::full ? full : Json::object());
-  each(keys, "grid", [&](Keys& grid) { std::ranges::move(read_grid(grid, common, extent), std::back_inserter(out.cases)); });
+  const Json spec = keys.object("spec"), quick = keys.object("quick"), full = keys.object("full");
+  Study every;
+  each(keys, "grid", [&](Keys& grid) {
+    for (const Extent one : {Extent::quick, Extent::usual, Extent::full}) {
+      Json common = spec;
+      common.update(one == Extent::quick ? quick : one == Extent::full ? full : Json::object());
+      const std::vector<Case> cases = read_grid(grid, common, one);
+      std::ranges::copy(cases, std::back_inserter(every.cases));
+      if (one == extent) std::ranges::copy(cases, std::back_inserter(out.cases));
+    }
+  });
   if (out.cases.empty()) keys.refuse(table, "a study has no [[grid]]");
   for (const Case& c : out.cases)
     if (!c.spec.contains("command")) keys.refuse(table, fmt::format("case {} has no command in its spec", c.name));
-  read_views(keys, out);
-  read_hypotheses(keys, out);
+  const Factors factors(every);
+  read_views(keys, factors, out);
+  read_hypotheses(keys, factors, out);
   keys.end();
   require_unique_names(keys, out);
-  out.least_repeats = least_blocks(out.hypotheses.size());
+  drop_what_has_no_cases(out);
   if (out.most_repeats < 1) keys.refuse(*table.get("most_repeats"), fmt::format("most_repeats is {}; accepted: 1 or more", out.most_repeats));
   return out;
 }

@@ -354,6 +354,7 @@ class Schedule {
   const Json& whole_spec(const Case& c) {
     if (const auto it = whole_specs_.find(c.name); it != whole_specs_.end()) return it->second;
     Json whole = check(c, options_);
+    whole["mode"] = kPeerModes[0];
     whole.update(c.spec);
     if (!options_.platform.empty()) whole["platform"] = options_.platform;
     if (!options_.device.empty() && whole["device"] == "") whole["device"] = options_.device;

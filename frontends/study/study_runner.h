@@ -49,7 +49,7 @@ std::vector<ProcessRecord> read_runs(const std::filesystem::path& folder);
 /// Thrown where `interrupted` says so while a program runs.
 struct Interrupted {};
 
-/// The command line by which a peer's program runs the spec of a file and writes what it leaves to `out`.
+/// The command line by which a peer's program runs the spec of a file and writes what it leaves to `out`; without a file: by which it imports the framework.
 std::vector<std::string> peer_words(const RunOptions& options, const Json& spec, const std::filesystem::path& file, const std::filesystem::path& out);
 /// @throws UsageError where the environment of peers has no Python
 void require_peers(const RunOptions& options);

@@ -1,5 +1,6 @@
 """What every peer's program does: reads a run as data, checks or measures it, and writes what `gemel bench --json` writes.
 
+    PEER_peer.py                                         imports the framework and prints versions
     PEER_peer.py --spec FILE --out FILE.json [--check]
 
 The spec has the keys of `gemel bench ... --print-spec`, and: mode, "default" or "best"; start, a folder of what Gemel starts from: weights.safetensors, and a
@@ -113,28 +114,32 @@ def result_of(spec, make, versions, is_check):
     return {"context": context, "benchmarks": [measured(peer, spec, resident)]}
 
 
-def run(make, versions, modes=("default", "best"), takes_training=True, ranks=None):
-    """A program's whole work. @param make  of a spec: the peer; it and `versions` import the framework @param ranks  of (spec, cores, is_check): the result
-    of a job of several processes; None: the peer has none"""
+def run(make, versions, modes=("default", "best"), takes_training=True, styles=(), ranks=None):
+    """A program's whole work. @param make  of a spec: the peer; it and `versions` import the framework @param styles  of parallel training that it has
+    @param ranks  of (spec, cores, is_check): the result of a job in one of these styles"""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--spec", required=True)
-    parser.add_argument("--out", required=True)
+    parser.add_argument("--spec")
+    parser.add_argument("--out")
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
-    with open(options.spec) as file:
-        spec = json.load(file)
+    spec = {"peer": os.path.basename(sys.argv[0]).removesuffix("_peer.py")}
     try:
+        if not options.spec:
+            print(json.dumps(versions()))
+            return
+        with open(options.spec) as file:
+            spec = json.load(file)
         refuse_unless("mode", spec["mode"], modes)
-        if is_training(spec) and not takes_training:
-            raise Gap(f"command is {spec['command']}; accepted: bench infer")
-        cores = cores_of(spec)
-        if spec.get("np", 1) > 1:
-            if ranks is None:
-                raise Gap(f"np is {spec['np']}; accepted: 1")
+        if not takes_training:
+            refuse_unless("command", spec["command"], ["bench infer"])
+        style, cores = spec.get("parallel") or "", cores_of(spec)
+        if style:
+            refuse_unless("parallel", style, styles or ["none"])
+        else:
+            refuse_unless("np without parallel", spec.get("np", 1), [1])
+        if style:
             result = ranks(spec, cores, options.check)
         else:
-            if spec.get("parallel"):
-                raise Gap(f"parallel is {spec['parallel']} in one process; accepted: none, or several processes by np")
             take_cores(cores)
             result = result_of(spec, make, versions, options.check)
     except (Gap, ImportError) as error:

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """PyTorch as a peer of `gemel study`. Default: eager, NCHW. Best: torch.compile, channels_last. Several processes: DistributedDataParallel with gloo."""
+import multiprocessing
 import os
+import tempfile
 
 import measured
+import ranks
 
 
 def versions():
@@ -61,5 +64,35 @@ class PyTorch:
         return loss.item()
 
 
+def rank_main(rank, spec, cores, is_check, meeting, results):
+    measured.take_cores(ranks.cores_of(rank, spec["np"], cores))
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    import torch
+
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=spec["np"])
+    kind = ranks.sharded(PyTorch, rank, spec["np"])
+    part = measured.result_of(spec, lambda s: kind(s, torch.nn.parallel.DistributedDataParallel), versions, is_check)
+    results.put((rank, part))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def run_ranks(spec, cores, is_check):
+    """The result of all ranks, each a process."""
+    ranks.require(spec)
+    versions()  # an import that fails is said once
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = (spec, cores, is_check, f"{folder}/meeting", results)
+        processes = [context.Process(target=rank_main, args=(rank, *arguments), daemon=True) for rank in range(spec["np"])]
+        for process in processes:
+            process.start()
+        parts = ranks.received(results, processes)
+        for process in processes:
+            process.join()
+    return ranks.joined(parts)
+
+
 if __name__ == "__main__":
-    measured.run(PyTorch, versions)
+    measured.run(PyTorch, versions, styles=("ddp",), ranks=run_ranks)
