@@ -30,9 +30,10 @@ try:
 except ImportError as missing:
     sys.exit(f"parity: {missing}; run it with a Python that has them: `python3 -m venv FOLDER`, `FOLDER/bin/pip install torch torchvision numpy`")
 
-import kinks
-import peer_models
-import tensors
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "studies", "peers"))
+import kinks  # noqa: E402
+import picture_models  # noqa: E402
+import tensors  # noqa: E402
 
 SIZES = {"lenet": 32, "alexnet": 224, "vgg16": 224, "vgg19": 224, "resnet18": 224, "resnet50": 224, "resnet152": 224,
          "mobilenet_v2": 224, "efficientnet_b4": 380, "inception_v3": 299}
@@ -49,10 +50,8 @@ results = []
 
 def make(name, classes, seed=1):
     torch.manual_seed(seed)
-    model = peer_models.make(name, 3, classes)
-    for module in model.modules():
-        if isinstance(module, (torch.nn.Dropout, torchvision.ops.StochasticDepth)):
-            module.p = 0.0
+    model = picture_models.make(name, 3, classes)
+    picture_models.set_dropout(model, 0.0)
     return model
 
 
@@ -112,10 +111,7 @@ def gradients(model, x, y, sides=None):
 
 
 def loss_of(model, x, y):
-    """Cross-entropy, and 0.4 times that of Inception's auxiliary classifier."""
-    out = model(x)
-    cross_entropy = torch.nn.functional.cross_entropy
-    return cross_entropy(out, y) if torch.is_tensor(out) else cross_entropy(out[0], y) + 0.4 * cross_entropy(out[1], y)
+    return picture_models.loss_of(model(x), y)
 
 
 class Reference:

@@ -13,6 +13,7 @@
 #include "engine/base/numbers.h"
 #include "engine/base/resource_limits.h"
 #include "frontends/study/child_process.h"
+#include "frontends/study/peers/peers.h"
 #include "frontends/study/process_meter.h"
 #include "frontends/study/program_output.h"
 #include "frontends/study/statistics/averages.h"
@@ -97,6 +98,12 @@ class Process {
     spec_[is_bench_ ? "json" : "log-dir"] = (folder_ / (is_bench_ ? "bench.json" : "log")).string();
     write_file_atomically(folder_ / "spec.json", [&](FileWriter& out) { out.write(spec_.dump(1) + "\n"); });
     words_ = {options.program.string()};
+    if (c.is_of_peer()) {
+      const fs::path out = folder_ / (is_bench_ ? "bench.json" : "log/summary.json");
+      fs::create_directories(out.parent_path());
+      words_ = peer_words(options, spec_, folder_ / "spec.json", out);
+      return;
+    }
     if (spec_.contains("np")) {
       words_.emplace_back("launch");
     } else {
@@ -153,7 +160,7 @@ class Process {
     take_numbers(measured, "", out.metrics);
     take_span(measured);
     out.samples_ms = measured["samples_ms"];
-    for (const char* key : {"device", "driver", "version", "commit"})
+    for (const char* key : {"device", "driver", "version", "commit", "threads"})
       if (all["context"].contains(key)) out.machine[key] = all["context"][key];
   }
   void take_summary(ProcessRecord& out, const ChildResult& ended) {
@@ -164,7 +171,8 @@ class Process {
     take_span(summary);
     take_epochs(out);
     if (summary.contains("samples_ms")) out.samples_ms = summary["samples_ms"];
-    if (summary.contains("device")) out.machine["device"] = summary["device"];
+    for (const char* key : {"device", "version", "threads"})
+      if (summary.contains(key)) out.machine[key] = summary[key];
   }
   void take_epochs(ProcessRecord& out) const {
     double seconds = 0, samples = 0;
@@ -209,11 +217,12 @@ class Process {
 
 Json spec_of_run(const Case& c) {
   Json out = c.spec;
-  for (const char* key : {"np", kCores, kEpochSamples}) out.erase(key);
+  for (const char* key : {"np", kCores, kEpochSamples, "peer", "mode"}) out.erase(key);
+  if (c.is_of_peer()) out["frontend"] = "eager";  // it has none
   return out;
 }
 
-void check(const Case& c, const StudyOptions& options) {
+Json check(const Case& c, const StudyOptions& options) {
   const fs::path folder = options.folder / "last-run";
   fs::create_directories(folder);
   Json spec = spec_of_run(c);
@@ -229,6 +238,7 @@ void check(const Case& c, const StudyOptions& options) {
   for (const auto& [key, value] : whole.items())
     if (value.is_array() && value.size() > 1 && key != "env" && key != "variant")
       throw UsageError(fmt::format("study: case {}: {} is {}; accepted: one value, in the spec or on an axis", c.name, key, value.dump()));
+  return whole;
 }
 
 void check_data(const Study& study, const StudyOptions& options) {

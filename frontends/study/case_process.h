@@ -7,13 +7,10 @@ namespace gemel::study {
 
 /// What the case's command runs: its spec without the keys that the runner or a launcher takes.
 Json spec_of_run(const Case& c);
-/// Refuses a case whose spec its command does not take, before anything runs. @throws UsageError
-void check(const Case& c, const StudyOptions& options);
+/// Refuses a case whose spec its command does not take, before anything runs. @return the spec with every key  @throws UsageError
+Json check(const Case& c, const StudyOptions& options);
 /// Refuses a study none of whose cases has its data. @throws DataError
 void check_data(const Study& study, const StudyOptions& options);
-
-/// Thrown where `interrupted` says so while a program runs.
-struct Interrupted {};
 
 struct CaseRun {
   const Case& c;

@@ -100,6 +100,23 @@ std::string effect_of(const Verdict& v) {
   return fmt::format(", the ratio is {:.3g}{}", *v.effect, v.interval ? fmt::format(" ({:.3g} to {:.3g})", v.interval->low, v.interval->high) : "");
 }
 
+std::string shown(const Json& found, const char* key) { return found.contains(key) ? fmt::format("{:.1e}", found[key].get<double>()) : ""; }
+
+/// How far each peer is from Gemel, and how far five steps take the loss.
+Grid agreement_grid(const Results& results) {
+  Grid out{
+      .caption =
+          "Peers start from Gemel's weights and data. A row of theirs is shown only if their outputs, and the losses of five steps on one batch without "
+          "dropout, agree with Gemel's: outputs within 1e-3 of the largest, losses within 1e-3 and a tenth of what these steps change the loss by. The "
+          "rate is the case's, or that divided by 10 until Gemel's own losses agree within 1e-4 with those of the batch in reverse order: above it, a deep "
+          "untrained network magnifies rounding",
+      .head = {"case", "outputs differ by", "losses differ by", "five steps change the loss by", "rate"},
+      .rows = {}};
+  for (const auto& [name, found] : results.agreements())
+    out.rows.push_back({name, shown(found, "outputs"), shown(found, "losses"), shown(found, "change"), shown(found, "lr")});
+  return out;
+}
+
 /// How the report keeps the rules of T. Hoefler, R. Belli, Scientific benchmarking of parallel computing systems, 2015.
 ListItems rules() {
   return {
@@ -174,6 +191,7 @@ class ReportWriter {
       add(std::move(doubts));
     }
     for (const std::string& remark : study_.remarks) add(Paragraph{remark});
+    if (!results_.agreements().empty()) add(agreement_grid(results_));
     add(rules());
     add(Listing{results_.machine()});
     std::string commands;

@@ -158,14 +158,23 @@ Estimate Results::ratio(const Case& a, const Case& b, const std::string& metric)
   return out;
 }
 
+std::vector<std::pair<std::string, Json>> Results::agreements() const {
+  std::vector<std::pair<std::string, Json>> out;
+  for (const Case& c : study_.cases)
+    if (const auto it = by_case_.find(c.name); it != by_case_.end() && !it->second[0]->agreement.is_null()) out.emplace_back(c.name, it->second[0]->agreement);
+  return out;
+}
+
 bool Results::is_whole() const {
-  return std::ranges::all_of(runs_, [](const ProcessRecord& run) { return run.status == "ok" || run.status == "does-not-fit" || run.status == "missing"; });
+  return std::ranges::all_of(
+      runs_, [](const ProcessRecord& run) { return run.peer() != kGemel || run.status == "ok" || run.status == "does-not-fit" || run.status == "missing"; });
 }
 
 std::string Results::machine() const {
+  Json by_peer;
   for (const ProcessRecord& run : runs_)
-    if (!run.machine.is_null()) return run.machine.dump(1);
-  return "no process ended well";
+    if (!run.machine.is_null() && !by_peer.contains(run.peer())) by_peer[run.peer()] = run.machine;
+  return by_peer.is_null() ? "no process ended well" : by_peer.dump(1);
 }
 
 Json Results::json() const {
@@ -180,7 +189,9 @@ Json Results::json() const {
     tables.push_back({{"name", table.name}, {"caption", table.caption}, {"metric", table.metric}, {"rows", std::move(rows)}});
   }
   for (const Verdict& v : verdicts_) tests.push_back(json_of(v));
-  return {{"study", study_.name}, {"tables", std::move(tables)}, {"tests", std::move(tests)}};
+  Json agreements = Json::array();
+  for (const auto& [name, found] : this->agreements()) agreements.push_back({{"case", name}, {"difference", found}});
+  return {{"study", study_.name}, {"tables", std::move(tables)}, {"tests", std::move(tests)}, {"agreements", std::move(agreements)}};
 }
 
 }  // namespace gemel::study

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "frontends/study/run_record.h"
@@ -54,9 +55,11 @@ class Results {
   const std::vector<Verdict>& verdicts() const { return verdicts_; }
   /// Processes that did not end well.
   std::vector<const ProcessRecord*> failures() const;
-  /// Whether every case is ok, does not fit or is missing.
+  /// By case of a peer that was compared with Gemel: what Agreement found, in the order of the study.
+  std::vector<std::pair<std::string, Json>> agreements() const;
+  /// Whether every case of Gemel's is ok, does not fit or is missing.
   bool is_whole() const;
-  /// Device, driver and version, as the first process that ended well had them.
+  /// Device, driver and versions, as the first process of Gemel's and of each peer that ended well had them.
   std::string machine() const;
   /// results.json.
   Json json() const;

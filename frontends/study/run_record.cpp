@@ -58,13 +58,14 @@ void add_usage(const fs::path& folder, std::vector<ProcessRecord>& runs) {
 
 Json json_of(const ProcessRecord& run) {
   return {{"order", run.order},     {"case", run.name},
-          {"peer", "gemel"},        {"mode", "default"},
+          {"peer", run.peer()},     {"mode", run.spec.is_object() ? run.spec.value("mode", "default") : "default"},
           {"repeat", run.repeat},   {"status", run.status},
           {"reason", run.reason},   {"command", run.command},
           {"spec", run.spec},       {"samples_ms", run.samples_ms},
           {"metrics", run.metrics}, {"unmeasured", run.unmeasured},
-          {"epochs", run.epochs},   {"machine", run.machine},
-          {"started", run.started}, {"seconds", run.seconds}};
+          {"epochs", run.epochs},   {"agreement", run.agreement},
+          {"machine", run.machine}, {"started", run.started},
+          {"seconds", run.seconds}};
 }
 
 ProcessRecord run_of(const Json& json) {
@@ -79,6 +80,7 @@ ProcessRecord run_of(const Json& json) {
           .epochs = json.value("epochs", Json::array()),
           .machine = json.at("machine"),
           .spec = json.at("spec"),
+          .agreement = json.value("agreement", Json()),
           .command = json.at("command"),
           .started = json.at("started"),
           .seconds = json.at("seconds")};

@@ -10,6 +10,9 @@
 
 namespace gemel::study {
 
+/// The peer of a run that is none: the program itself.
+inline constexpr const char* kGemel = "gemel";
+
 /// One finished process, as runs.jsonl has it.
 struct ProcessRecord {
   std::int64_t order = 0;
@@ -23,8 +26,10 @@ struct ProcessRecord {
   std::vector<Json> usage;           // lines of usage.jsonl
   Json machine;                      // device, driver and version; null: it did not run
   Json spec;
+  Json agreement;  // of a peer with Gemel: the differences of "outputs" and "losses"; null: none was looked for
   std::string command, started;
   double seconds = 0;
+  std::string peer() const { return spec.is_object() ? spec.value("peer", kGemel) : kGemel; }
 };
 Json json_of(const ProcessRecord& run);
 ProcessRecord run_of(const Json& json);

@@ -1,5 +1,6 @@
 // Study: cases as grids over the fields of runs, what is measured of them, and what is asked. Read from a file of data, see docs/guide/studies.md.
 #pragma once
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,6 +13,11 @@ using Json = nlohmann::ordered_json;
 /// How much of a study runs: the small grid, the usual one, or the published sizes.
 enum class Extent { quick, usual, full };
 
+/// Frameworks that studies/peers has a program for; a case is of one where its spec names it as `peer`.
+inline constexpr std::array kPeers{"pytorch", "tensorflow", "horovod", "onnxruntime", "openvino"};
+/// `mode` of such a case: as a peer runs without further ado, or as fast as it can.
+inline constexpr std::array kPeerModes{"default", "best"};
+
 /// One process, repeated.
 struct Case {
   std::string name;  // "resnet18/batch-size=8/graph": the factors' values
@@ -19,6 +25,7 @@ struct Case {
   Json spec;         // of the run, without defaults
   /// The factor's value; null where the case has none of that name.
   Json factor(const std::string& of) const { return factors.contains(of) ? factors.at(of) : Json(); }
+  bool is_of_peer() const { return spec.contains("peer"); }
 };
 
 /// Cases that are alike but for some factors: each of these has the value given.
@@ -102,6 +109,11 @@ struct Study {
   std::vector<const Case*> selected(const Selection& where, const std::vector<std::string>& with = {}) const;
 };
 
+/// The fewest blocks in which a sign-flip test of one of so many hypotheses can come out below 5 %, adjusted; and not fewer than an interval needs.
+int least_blocks(std::size_t hypotheses);
+/// The study of Gemel's cases alone, and the tables, plots and hypotheses that these are enough for.
+Study without_peers(Study study);
+
 /// @throws UsageError for an unknown key, a wrong type or a reference to a factor that no grid has, with the line; DataError where it cannot be read
 Study read_study(const std::filesystem::path& file, Extent extent);
 /// @param shown  the file, as errors name it
@@ -112,6 +124,8 @@ Study recorded_study(const std::filesystem::path& folder);
 
 /// The study files that are installed or lie in the source tree, by name.
 std::vector<std::filesystem::path> study_files();
+/// The programs of peers, which lie beside them.
+std::filesystem::path peers_folder();
 /// @param name  of one of them, or a path  @throws UsageError with the nearest name
 std::filesystem::path find_study(const std::string& name);
 

@@ -72,11 +72,11 @@ std::vector<Case> read_grid(Keys& grid, const Json& shared, Extent extent) {
   return std::move(out).cases();
 }
 
-/// What tables, plots and hypotheses may name.
+/// What tables, plots and hypotheses may name: the cases of all extents.
 class Factors {
  public:
-  explicit Factors(const Study& study) : study_(study) {
-    for (const Case& c : study.cases)
+  explicit Factors(const Study& every) : study_(every) {
+    for (const Case& c : every.cases)
       for (const auto& [factor, value] : c.factors.items()) names_.insert(factor);
   }
   bool has(const std::string& name) const { return names_.contains(name); }
@@ -119,8 +119,7 @@ void require_one_case_a_cell(const Keys& keys, const Table& table, const Study& 
   }
 }
 
-void read_views(Keys& keys, Study& out) {
-  const Factors factors(out);
+void read_views(Keys& keys, const Factors& factors, Study& out) {
   each(keys, "table", [&](Keys& t) {
     Table table{.name = t.file_name("name"),
                 .caption = t.needed("caption"),
@@ -153,8 +152,7 @@ void read_views(Keys& keys, Study& out) {
   });
 }
 
-void read_curves(Keys& keys, Study& out) {
-  const Factors factors(out);
+void read_curves(Keys& keys, const Factors& factors, Study& out) {
   each(keys, "curve", [&](Keys& c) {
     Curve curve{.name = c.file_name("name"),
                 .caption = c.needed("caption"),
@@ -169,8 +167,7 @@ void read_curves(Keys& keys, Study& out) {
   });
 }
 
-void read_hypotheses(Keys& keys, Study& out) {
-  const Factors factors(out);
+void read_hypotheses(Keys& keys, const Factors& factors, Study& out) {
   each(keys, "hypothesis", [&](Keys& h) {
     Hypothesis one{.name = h.needed("name"),
                    .claim = h.needed("claim"),
@@ -210,11 +207,36 @@ void read_hypotheses(Keys& keys, Study& out) {
   });
 }
 
-/// The fewest blocks in which a sign-flip test of one of so many hypotheses can come out below 5 %, adjusted; and not fewer than an interval needs.
-int blocks_for(std::size_t hypotheses) {
-  int blocks = 6;
-  while (static_cast<double>(hypotheses) * std::ldexp(2, -blocks) >= 0.05) ++blocks;
-  return blocks;
+/// A peer is one that Gemel has a program for, wherever the file names it.
+void require_peers(const Keys& keys, const toml::node& node) {
+  if (const auto* list = node.as_array())
+    for (const toml::node& one : *list) require_peers(keys, one);
+  if (const auto* table = node.as_table())
+    for (const auto& [key, value] : *table) {
+      const auto require = [&](const auto& accepted) {
+        const std::string given = value.template value<std::string>().value_or("");
+        if (std::ranges::find(accepted, given) == accepted.end())
+          keys.refuse(value, fmt::format("{} is '{}'; accepted: {}", key.str(), given, fmt::join(accepted, ", ")));
+      };
+      if (key == "peer") require(kPeers);
+      if (key == "mode" && table->contains("peer")) require(kPeerModes);
+      require_peers(keys, value);
+    }
+}
+
+/// Tables, plots and hypotheses that need other cases than the study has; and the ratios of a table without its base.
+void drop_what_has_no_cases(Study& study) {
+  const auto has = [&](Selection where, const Selection& what = Json::object()) {
+    where.update(what);
+    return !study.selected(where).empty();
+  };
+  std::erase_if(study.tables, [&](const Table& table) { return study.selected(table.where, table.rows).empty(); });
+  for (Table& table : study.tables)
+    if (!table.base.is_null() && !has(table.where, table.base)) table.base = nullptr;
+  std::erase_if(study.plots, [&](const Plot& plot) { return study.selected(plot.where, plot.lines).empty(); });
+  std::erase_if(study.curves, [&](const Curve& curve) { return study.selected(curve.where, curve.lines).empty(); });
+  std::erase_if(study.hypotheses, [&](const Hypothesis& h) { return !has(h.where, h.a) || !has(h.where, h.b); });
+  study.least_repeats = least_blocks(study.hypotheses.size());
 }
 
 /// Plots and curves are files of one folder.
@@ -236,6 +258,18 @@ void require_unique_names(const Keys& keys, const Study& study) {
 }
 
 }  // namespace
+
+int least_blocks(std::size_t hypotheses) {
+  int blocks = 6;
+  while (static_cast<double>(hypotheses) * std::ldexp(2, -blocks) >= 0.05) ++blocks;
+  return blocks;
+}
+
+Study without_peers(Study study) {
+  std::erase_if(study.cases, [](const Case& c) { return c.is_of_peer(); });
+  drop_what_has_no_cases(study);
+  return study;
+}
 
 std::vector<const Case*> Study::selected(const Selection& where, const std::vector<std::string>& with) const {
   std::vector<const Case*> out;
@@ -265,6 +299,7 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
     throw UsageError(fmt::format("study: {}:{}: {}", file.string(), e.source().begin.line, e.description()));
   }
   Keys keys(file, table, "a study");
+  require_peers(keys, table);
   out.title = keys.needed("title");
   out.question = keys.needed("question");
   out.source = keys.text("source");
@@ -274,19 +309,27 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   out.most_repeats = static_cast<int>(keys.value<std::int64_t>("most_repeats", out.most_repeats, "whole number"));
   const Json data = keys.object("data");
   for (const auto& [name, from] : data.items()) out.data.push_back({name, word_of(from)});
-  Json common = keys.object("spec");
-  const Json quick = keys.object("quick"), full = keys.object("full");
-  common.update(extent == Extent::quick ? quick : extent == Extent::full ? full : Json::object());
-  each(keys, "grid", [&](Keys& grid) { std::ranges::move(read_grid(grid, common, extent), std::back_inserter(out.cases)); });
+  const Json spec = keys.object("spec"), quick = keys.object("quick"), full = keys.object("full");
+  Study every;
+  each(keys, "grid", [&](Keys& grid) {
+    for (const Extent one : {Extent::quick, Extent::usual, Extent::full}) {
+      Json common = spec;
+      common.update(one == Extent::quick ? quick : one == Extent::full ? full : Json::object());
+      const std::vector<Case> cases = read_grid(grid, common, one);
+      std::ranges::copy(cases, std::back_inserter(every.cases));
+      if (one == extent) std::ranges::copy(cases, std::back_inserter(out.cases));
+    }
+  });
   if (out.cases.empty()) keys.refuse(table, "a study has no [[grid]]");
   for (const Case& c : out.cases)
     if (!c.spec.contains("command")) keys.refuse(table, fmt::format("case {} has no command in its spec", c.name));
-  read_views(keys, out);
-  read_curves(keys, out);
-  read_hypotheses(keys, out);
+  const Factors factors(every);
+  read_views(keys, factors, out);
+  read_curves(keys, factors, out);
+  read_hypotheses(keys, factors, out);
   keys.end();
   require_unique_names(keys, out);
-  out.least_repeats = blocks_for(out.hypotheses.size());
+  drop_what_has_no_cases(out);
   if (out.most_repeats < 1) keys.refuse(*table.get("most_repeats"), fmt::format("most_repeats is {}; accepted: 1 or more", out.most_repeats));
   return out;
 }
@@ -298,34 +341,8 @@ Study recorded_study(const fs::path& folder) {
   if (!has("name", &Json::is_string) || !has("study", &Json::is_string) || !has("extent", &Json::is_number_integer) || about["extent"] < 0 ||
       about["extent"] > 2)
     throw DataError(fmt::format("study: {} is no record of a study", file.string()));
-  return parse_study(about["study"], about["name"].get<std::string>() + ".toml", static_cast<Extent>(about["extent"].get<int>()));
-}
-
-std::vector<fs::path> study_files() {
-  std::error_code none;
-  const fs::path self = fs::read_symlink("/proc/self/exe", none).parent_path();
-  std::vector<fs::path> out;
-  for (const fs::path& folder : {fs::path(GEMEL_SOURCE_STUDIES), self.parent_path() / "share/gemel/studies", fs::path(GEMEL_INSTALLED_STUDIES)}) {
-    for (const auto& entry : fs::directory_iterator(folder, none))
-      if (entry.path().extension() == ".toml") out.push_back(entry.path());
-    if (!out.empty()) break;
-  }
-  std::ranges::sort(out);
-  return out;
-}
-
-fs::path find_study(const std::string& name) {
-  if (name.ends_with(".toml")) return name;
-  std::vector<std::string> known;
-  for (const fs::path& file : study_files()) {
-    if (file.stem() == name) return file;
-    known.push_back(file.stem().string());
-  }
-  if (known.empty())
-    throw UsageError(fmt::format("study: '{}' is unknown, and no studies lie in {}; accepted: a file that ends in .toml", name, GEMEL_INSTALLED_STUDIES));
-  const std::string near = nearest(name, known);
-  throw UsageError(fmt::format("study: '{}' is unknown{}; accepted: {}, or a file that ends in .toml", name,
-                               near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(known, ", ")));
+  Study out = parse_study(about["study"], about["name"].get<std::string>() + ".toml", static_cast<Extent>(about["extent"].get<int>()));
+  return about.value("peers", "").empty() ? without_peers(std::move(out)) : out;
 }
 
 }  // namespace gemel::study

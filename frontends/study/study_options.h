@@ -15,8 +15,12 @@ struct StudyOptions {
   double budget_s = 0;            // 0: none
   std::uint64_t seed = 1;
   bool resume = false;
+  std::filesystem::path peers;  // a virtual environment of Python that peers are run in; empty: the study has none
   std::function<void(const std::string& line)> say;
   std::function<bool()> interrupted = [] { return false; };
 };
+
+/// Thrown where `interrupted` says so while a program runs.
+struct Interrupted {};
 
 }  // namespace gemel::study

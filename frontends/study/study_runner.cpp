@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "frontends/study/case_process.h"
+#include "frontends/study/peers/agreement.h"
 #include "frontends/study/program_output.h"
 #include "frontends/study/statistics/bootstrap.h"
 
@@ -92,9 +93,9 @@ std::string left(double seconds) { return seconds < 90 ? fmt::format("{:.0f} s",
 std::vector<ProcessRecord> begin(const Study& study, const StudyOptions& options) {
   fs::create_directories(options.folder);
   const fs::path file = options.folder / "study.json";
-  Json about{{"name", study.name},           {"title", study.title},     {"seed", options.seed},
-             {"platform", options.platform}, {"device", options.device}, {"extent", static_cast<int>(study.extent)},
-             {"study", study.text}};
+  Json about{{"name", study.name},           {"title", study.title},           {"seed", options.seed},
+             {"platform", options.platform}, {"device", options.device},       {"extent", static_cast<int>(study.extent)},
+             {"study", study.text},          {"peers", options.peers.string()}};
   for (const Case& c : study.cases) about["cases"].push_back({{"name", c.name}, {"spec", c.spec}});
   if (fs::exists(file)) {
     if (!options.resume)
@@ -114,8 +115,8 @@ std::vector<ProcessRecord> begin(const Study& study, const StudyOptions& options
 /// Blocks of all cases, until enough is known or the budget ends.
 class Schedule {
  public:
-  Schedule(const Study& study, const StudyOptions& options, RunRecord& record, Progress& progress)
-      : study_(study), options_(options), progress_(progress), record_(record) {}
+  Schedule(const Study& study, const StudyOptions& options, RunRecord& record, Progress& progress, Agreement& agreement)
+      : study_(study), options_(options), progress_(progress), record_(record), agreement_(agreement) {}
 
   void run() {
     for (int block = 0; block < study_.most_repeats && !budget_has_ended_; ++block) {
@@ -146,7 +147,7 @@ class Schedule {
     const double rest = has_budget ? std::max(left_of_budget(), 1.0) : study_.timeout_s;
     ProcessRecord run;
     try {
-      run = run_once({c, block, std::min(study_.timeout_s, rest)}, study_, options_);
+      run = run_case_once(c, block, std::min(study_.timeout_s, rest));
     } catch (const Interrupted&) {
       throw DataError(fmt::format("study: interrupted; go on with --resume --out {}", options_.folder.string()));
     }
@@ -162,10 +163,35 @@ class Schedule {
     progress_.add(run);
   }
 
+  /// A peer's measurement comes behind the check that it computes what Gemel does.
+  ProcessRecord run_case_once(const Case& c, int block, double timeout_s) {
+    if (!c.is_of_peer()) return run_once({c, block, timeout_s}, study_, options_);
+    Case whole = c;
+    whole.spec = whole_spec(c);
+    ProcessRecord checked = agreement_.check(whole, timeout_s);
+    if (checked.status != "ok") return checked;
+    whole.spec = checked.spec;
+    ProcessRecord out = run_once({whole, block, timeout_s}, study_, options_);
+    out.agreement = checked.agreement;
+    return out;
+  }
+  /// A peer's program knows no defaults.
+  const Json& whole_spec(const Case& c) {
+    if (const auto it = whole_specs_.find(c.name); it != whole_specs_.end()) return it->second;
+    Json whole = check(c, options_);
+    whole["mode"] = kPeerModes[0];
+    whole.update(c.spec);
+    if (!options_.platform.empty()) whole["platform"] = options_.platform;
+    if (!options_.device.empty() && whole["device"] == "") whole["device"] = options_.device;
+    return whole_specs_[c.name] = std::move(whole);
+  }
+
   const Study& study_;
   const StudyOptions& options_;
   Progress& progress_;
   RunRecord& record_;
+  Agreement& agreement_;
+  std::map<std::string, Json> whole_specs_;
   Clock::time_point begin_ = Clock::now();
   bool budget_has_ended_ = false;
 };
@@ -181,7 +207,8 @@ void run_study(const Study& study, const StudyOptions& options) {
   const std::vector<ProcessRecord> before = begin(study, options);
   Progress progress(study, before);
   RunRecord record(options.folder, before);
-  Schedule(study, options, record, progress).run();
+  Agreement agreement(options, before);
+  Schedule(study, options, record, progress, agreement).run();
   fs::remove_all(options.folder / "last-run");
 }
 

@@ -50,7 +50,7 @@ const std::vector<Layer>& layers() {
       {"frontends/generation", {"engine/base", "engine", "datasets", "frontends", "frontends/train"}},
       {"frontends/domains", {"engine/base", "engine", "datasets", "frontends", "frontends/train"}},
       {"frontends/distributed", {"engine/base", "engine", "datasets", "parallel", "frontends", "frontends/train"}},
-      {"frontends/study", {"engine/base"}},
+      {"frontends/study", {"engine/base", "datasets"}},
       {"frontends/cli", all},
       {"tests", all},
       {"benchmarks", all},

@@ -13,6 +13,7 @@
 #include "frontends/cli/system/console.h"
 #include "frontends/cli/system/interrupt.h"
 #include "frontends/study/comparison.h"
+#include "frontends/study/peers/peers.h"
 #include "frontends/study/report.h"
 #include "frontends/study/study_runner.h"
 
@@ -108,11 +109,16 @@ int run(const Arguments& arguments) {
   option("data", po::value<std::string>()->default_value("data"), "folder of the data sets, each in a folder of its name: cifar10, sst2");
   option("out", po::value<std::string>()->default_value(""), "folder of the results; default: the study's name with -study behind it");
   option("resume", po::bool_switch(), "go on with the results in the folder: no run that is on record is run again");
+  option("peers", po::value<std::string>()->default_value(""), "virtual environment of Python with other frameworks; their cases run too, in the same blocks");
+  option("install-peers", po::bool_switch(), "make that environment, with the versions of studies/peers/requirements.txt");
   option("seed", po::value<std::int64_t>()->default_value(1), "of the order of cases and of training runs");
   const auto v = parse("study run NAME|FILE", "Runs a study and writes its report.", options, arguments, one_name());
   const Extent extent = extent_of(v);
   const fs::path file = study::find_study(first(v, "name", "one that `gemel study list` names, or a file"));
-  const Study s = study::read_study(file, extent);
+  const auto peers = v["peers"].as<std::string>();
+  if (v["install-peers"].as<bool>() && peers.empty())
+    throw UsageError("--install-peers: --peers is missing; accepted: --peers FOLDER, where the environment is made");
+  const Study whole = study::read_study(file, extent), s = peers.empty() ? study::without_peers(whole) : whole;
   double minutes = extent == Extent::quick ? kQuickBudget : extent == Extent::full ? 0 : kUsualBudget;
   if (v.count("budget")) {
     minutes = v["budget"].as<double>();
@@ -127,9 +133,12 @@ int run(const Arguments& arguments) {
                                 .budget_s = 60 * minutes,
                                 .seed = static_cast<std::uint64_t>(whole_number(v, "seed", 0, 1e15)),
                                 .resume = v["resume"].as<bool>(),
+                                .peers = peers.empty() ? fs::path() : fs::absolute(peers),
                                 .say = [](const std::string& line) { say("{}\n", line); },
                                 .interrupted = InterruptGuard::interrupted};
   const InterruptGuard interrupts;
+  if (v["install-peers"].as<bool>()) install_peers(how);
+  require_peers(how);
   study::run_study(s, how);
   return report_on(s, how.folder);
 }
@@ -174,7 +183,8 @@ constexpr std::array kParts{Part{"list", list}, Part{"show", show}, Part{"run", 
 constexpr const char* kUsage =
     "usage: gemel study list [--claims]\n"
     "       gemel study show NAME [--quick|--full]\n"
-    "       gemel study run NAME|FILE.toml [--quick|--full|--budget MINUTES] [--platform P] [--device D] [--data DIR] [--out DIR] [--resume] [--seed N]\n"
+    "       gemel study run NAME|FILE.toml [--quick|--full|--budget MINUTES] [--platform P] [--device D] [--peers FOLDER [--install-peers]] [--data DIR]\n"
+    "                 [--out DIR] [--resume] [--seed N]\n"
     "       gemel study report DIR\n"
     "       gemel study compare A B [--out FILE]\n";
 

@@ -28,7 +28,7 @@ po::options_description train_options() {
   auto option = options.add_options();
   option("model", po::value<std::string>()->default_value("resnet18"), model_help().c_str());
   option("classes", po::value<std::int64_t>()->default_value(0), "size of the last layer; 0: the data set's classes");
-  option("dropout", po::value<double>(), "rate of every dropout of the model");
+  option("dropout", po::value<double>(), "rate of every dropout of the model; 0: no stochastic depth either");
   option("label-smoothing", po::value<double>()->default_value(0, "0"),
          "share of the uniform distribution in what a class or a translation's token is judged by, 0 to 1");
   add_dataset_options(options);

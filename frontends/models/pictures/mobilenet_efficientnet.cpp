@@ -176,7 +176,7 @@ std::unique_ptr<nn::Module> efficientnet_b4(const Options& o) {
     auto& blocks = model->features().emplace<nn::Sequential>();
     const std::int64_t out = scaled_channels(stage.out, kWidth);
     for (std::int64_t block = 0; block < depth(stage); ++block, ++built) {
-      const double drop = kDrop * static_cast<double>(built) / static_cast<double>(total);
+      const double drop = o.dropout == 0.0 ? 0 : kDrop * static_cast<double>(built) / static_cast<double>(total);
       blocks.emplace<MBConv>(in, out, block == 0 ? stage.stride : 1, stage, drop);
       in = out;
     }

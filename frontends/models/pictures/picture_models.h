@@ -16,7 +16,7 @@ enum class RecomputedParts { none, blocks };
 
 struct Options {
   std::int64_t classes = 1000;
-  std::optional<double> dropout{};  // replaces the rate of every dropout
+  std::optional<double> dropout{};  // replaces the rate of every dropout; 0: no stochastic depth either
   std::int64_t channels = 3;        // of the input; torchvision's models take 3, lenet and perceptron 1 or 3
   RecomputedParts recompute = RecomputedParts::none;
 };

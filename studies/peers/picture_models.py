@@ -27,9 +27,37 @@ class Perceptron(torch.nn.Module):
 
 
 OWN = {"lenet": LeNet, "perceptron": Perceptron}
+NAMES = ("lenet", "alexnet", "vgg16", "vgg19", "resnet18", "resnet50", "resnet152", "mobilenet_v2", "efficientnet_b4", "inception_v3")
 
 
 def make(name, channels, classes):
     if name in OWN:
         return OWN[name](channels, classes)
     return getattr(torchvision.models, name)(num_classes=classes, **({"init_weights": True} if name == "inception_v3" else {}))
+
+
+def set_dropout(model, rate):
+    """Of every dropout and of stochastic depth."""
+    for module in model.modules():
+        if isinstance(module, (torch.nn.Dropout, torchvision.ops.StochasticDepth)):
+            module.p = rate
+
+
+def started(spec):
+    """The model of a spec, with Gemel's weights."""
+    import measured
+    import tensors
+
+    measured.refuse_unless("model", spec["model"], NAMES)
+    model = make(spec["model"], int(spec["input"].split("x")[0]), spec["classes"])
+    state = {name: torch.from_numpy(array) for name, array in tensors.load(f"{spec['start']}/weights.safetensors").items()}
+    model.load_state_dict(state)
+    if spec.get("dropout") is not None:
+        set_dropout(model, spec["dropout"])
+    return model
+
+
+def loss_of(outputs, labels):
+    """Cross-entropy, and 0.4 times that of Inception's auxiliary classifier."""
+    cross_entropy = torch.nn.functional.cross_entropy
+    return cross_entropy(outputs, labels) if torch.is_tensor(outputs) else cross_entropy(outputs[0], labels) + 0.4 * cross_entropy(outputs[1], labels)

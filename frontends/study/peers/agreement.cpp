@@ -1,0 +1,285 @@
+#include "frontends/study/peers/agreement.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <sstream>
+
+#include "datasets/formats/npy.h"
+#include "engine/base/error.h"
+#include "engine/base/files/file.h"
+#include "frontends/study/peers/peers.h"
+#include "frontends/study/program_output.h"
+
+namespace gemel::study {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What decides weights, data and losses.
+constexpr std::array kDecisive{"model",        "config",    "lstm",     "classes",  "input",   "batch-size",     "optimizer",       "lr",
+                               "weight-decay", "momentum",  "np",       "parallel", "devices", "freeze-norm",    "freeze-backbone", "accumulate",
+                               "sync-bn",      "clip-norm", "platform", "device",   "threads", "label-smoothing"};
+constexpr int kSteps = 5;
+constexpr const char* kReversed = "reversed";
+constexpr double kSteady = 1e-4;  // how far Gemel's losses may be from its own when the batch is in reverse order, by which nothing but rounding changes
+constexpr int kTenths = 10;       // of the rate, at most, until they are
+
+bool is_training(const Json& spec) { return spec["command"] != "bench infer"; }
+
+bool says_something(const Json& value) { return !value.is_null() && value != "" && value != 0 && value != false; }
+
+/// "3x32x32" as numbers.
+std::vector<std::int64_t> extents_of(const std::string& input) {
+  std::vector<std::int64_t> out;
+  std::istringstream in(input);
+  for (std::string word; std::getline(in, word, 'x');) out.push_back(std::stoll(word));
+  return out;
+}
+
+template <class T>
+void write_array(const fs::path& file, const Shape& shape, DType type, const std::vector<T>& values) {
+  datasets::write_npy(file, Spec{shape, type}, std::as_bytes(std::span(values)));
+}
+
+std::vector<double> read_floats(const fs::path& file) {
+  const datasets::NpyFile array(file);
+  std::vector<float> values(static_cast<std::size_t>(array.shape().elements()));
+  array.read(0, std::as_writable_bytes(std::span(values)));
+  return {values.begin(), values.end()};
+}
+
+/// The largest distance over `scale` of each; not a number where there is one.
+template <class Scale>
+double distance(const std::vector<double>& a, const std::vector<double>& b, Scale scale) {
+  double out = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (const double d = std::abs(a[i] - b[i]) / scale(b[i]); !(d <= out)) out = d;
+  return out;
+}
+
+/// Of losses: over those that exceed 1.
+double distance_of_losses(const std::vector<double>& a, const std::vector<double>& b) {
+  return distance(a, b, [](double loss) { return std::max(1.0, std::abs(loss)); });
+}
+
+double largest(const std::vector<double>& values) {
+  double out = 0;
+  for (const double v : values) out = std::max(out, std::abs(v));
+  return out > 0 ? out : 1;
+}
+
+}  // namespace
+
+Agreement::Agreement(const StudyOptions& options, const std::vector<ProcessRecord>& before) : options_(options) {
+  for (const ProcessRecord& run : before)
+    if (run.status == "ok" && !run.agreement.is_null()) agreed_[run.name] = run.agreement;
+}
+
+Agreement::~Agreement() {
+  std::error_code none;
+  fs::remove_all(options_.folder / "start", none);
+}
+
+void Agreement::probe(const Json& spec) {
+  const auto [known, is_new] = probed_.try_emplace(spec["peer"].get<std::string>());
+  const fs::path folder = options_.folder / "start";
+  fs::create_directories(folder);
+  try {
+    if (is_new) run_words(peer_words(options_, spec, {}, {}), folder);
+  } catch (const Failure& failure) {
+    known->second = failure;
+  }
+  if (!known->second.status.empty()) throw Failure(known->second);
+}
+
+ProcessRecord Agreement::check(const Case& c, double timeout_s) {
+  timeout_s_ = timeout_s;
+  ProcessRecord out{.status = "ok", .spec = c.spec};
+  try {
+    probe(c.spec);
+    Start& start = start_of(c.spec);
+    Case ready = c;
+    ready.spec.update(start.spec);
+    ready.spec["start"] = start.folder.string();
+    out.spec = ready.spec;
+    if (const auto found = agreed_.find(c.name); found != agreed_.end()) {
+      out.agreement = found->second;
+    } else {
+      out.agreement = compared(ready, start, out);
+      if (out.status == "ok") agreed_[c.name] = out.agreement;
+    }
+  } catch (const Failure& failure) {
+    out.status = failure.status;
+    out.reason = failure.reason;
+  }
+  return out;
+}
+
+void Agreement::run_words(const std::vector<std::string>& words, const fs::path& folder) const {
+  ProcessRecord run;
+  const ChildResult ended =
+      study::run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = timeout_s_, .tick = [this](auto...) {
+                    if (options_.interrupted()) throw Interrupted();
+                  }});
+  take_status(run, ended, folder / "stderr", true);
+  if (run.status != "ok") throw Failure{run.status, run.reason};
+}
+
+/// Runs a command of Gemel's on the model of a start. @return its last loss records, of training
+Json Agreement::gemel(const Start& start, const std::string& command, Json spec) const {
+  for (const char* key : {"model", "config", "lstm", "platform", "device", "threads"})
+    if (start.spec.contains(key)) spec[key] = start.spec[key];
+  const fs::path log = start.folder / "log", file = start.folder / "spec.json";
+  fs::remove_all(log);
+  spec["command"] = command;
+  if (command == "train") spec["log-dir"] = log.string();
+  write_file_atomically(file, [&](FileWriter& out) { out.write(spec.dump(1) + "\n"); });
+  try {
+    run_words({options_.program.string(), spec.contains("np") ? "launch" : command, "--spec", file.string()}, start.folder);
+  } catch (Failure& failure) {
+    failure.reason = "what it starts from: " + failure.reason;
+    throw;
+  }
+  Json losses = Json::array();
+  std::istringstream in(text_of(log / "run.jsonl"));
+  for (std::string line; std::getline(in, line);)
+    if (const Json event = Json::parse(line, nullptr, false); event.is_object() && event.value("event", "") == "step") losses.push_back(event["loss"]);
+  return losses;
+}
+
+Agreement::Start& Agreement::start_of(const Json& spec) {
+  Json decisive;
+  for (const char* key : kDecisive)
+    if (spec.contains(key) && says_something(spec[key])) decisive[key] = spec[key];
+  if (decisive.value("np", 1) == 1) decisive.erase("np");
+  const std::string name = decisive.dump();
+  const auto known = starts_.find(name);
+  Start made{.folder = options_.folder / "start" / fmt::format("{}", starts_.size()), .spec = decisive, .outputs = {}, .losses = {}};
+  Start& start = known != starts_.end() ? known->second : made;
+  if (known == starts_.end()) {
+    fs::remove_all(start.folder);
+    fs::create_directories(start.folder);
+    write_batch(start);
+    gemel(start, "train",
+          {{"dataset", "npy"},
+           {"data", start.folder.string()},
+           {"classes", start.spec["classes"]},
+           {"batch-size", start.spec["batch-size"]},
+           {"steps", 1},
+           {"lr", 0},
+           {"optimizer", "sgd"},
+           {"freeze-norm", true},
+           {"save", (start.folder / "weights.safetensors").string()}});
+    find_outputs(start);
+  }
+  if (is_training(spec) && start.losses.empty()) find_losses(start);
+  return known != starts_.end() ? start : starts_.emplace(name, std::move(made)).first->second;
+}
+
+void Agreement::write_batch(const Start& start) const {
+  const auto n = start.spec["batch-size"].get<std::int64_t>(), classes = start.spec["classes"].get<std::int64_t>();
+  const std::vector<std::int64_t> extents = extents_of(start.spec["input"]);
+  if (extents.size() != 3) throw Failure{"missing", fmt::format("input is {}; accepted: a picture's, such as 3x32x32", start.spec["input"].dump())};
+  const Shape shape{n, extents[0], extents[1], extents[2]};
+  std::mt19937_64 random(options_.seed);
+  std::normal_distribution<float> normal;
+  std::uniform_int_distribution<std::int64_t> uniform(0, classes - 1);
+  std::vector<float> pictures(static_cast<std::size_t>(shape.elements()));
+  std::vector<std::int64_t> labels(static_cast<std::size_t>(n));
+  std::ranges::generate(pictures, [&] { return normal(random); });
+  std::ranges::generate(labels, [&] { return uniform(random); });
+  const auto write = [&](const fs::path& folder) {
+    fs::create_directories(folder);
+    write_array(folder / "images.npy", shape, DType::float32, pictures);
+    write_array(folder / "labels.npy", Shape{n}, DType::int64, labels);
+  };
+  write(start.folder);
+  std::ranges::reverse(labels);
+  std::ranges::reverse(pictures);  // and its pixels, which are to be in order
+  const auto picture = std::ssize(pictures) / n;
+  for (auto it = pictures.begin(); it != pictures.end(); it += picture) std::reverse(it, it + picture);
+  write(start.folder / kReversed);
+}
+
+void Agreement::find_outputs(Start& start) const {
+  const fs::path out = start.folder / "outputs.npy";
+  gemel(start, "infer",
+        {{"weights", (start.folder / "weights.safetensors").string()},
+         {"input", (start.folder / "images.npy").string()},
+         {"output", out.string()},
+         {"batch-size", start.spec["batch-size"]}});
+  start.outputs = read_floats(out);
+}
+
+void Agreement::find_losses(Start& start) const {
+  Json spec{{"dataset", "npy"}, {"weights", (start.folder / "weights.safetensors").string()}, {"shuffle", "off"}, {"dropout", 0.0}, {"steps", kSteps}};
+  for (const auto& [key, value] : start.spec.items())
+    if (key != "input") spec[key] = value;
+  const auto losses_on = [&](const fs::path& data) {
+    spec["data"] = data.string();
+    return gemel(start, "train", spec).get<std::vector<double>>();
+  };
+  // Rounding is judged on one device: a job of several processes takes long to start.
+  const Json whole = spec;
+  for (const char* key : {"np", "parallel", "devices", "sync-bn"}) spec.erase(key);
+  start.rate = start.spec["lr"];
+  for (int tenths = 0; tenths < kTenths; ++tenths, start.rate /= 10) {
+    spec["lr"] = start.rate;
+    const std::vector<double> losses = losses_on(start.folder);
+    if (losses.size() != kSteps || losses.back() >= losses.front()) continue;
+    const std::vector<double> again = losses_on(start.folder / kReversed);
+    if (again.size() != kSteps || !(distance_of_losses(again, losses) <= kSteady)) continue;
+    start.losses = losses;
+    if (!whole.contains("parallel")) return;
+    spec = whole;
+    spec["lr"] = start.rate;
+    start.losses = losses_on(start.folder);
+    return;
+  }
+  throw Failure{"failed", "what it starts from: at no rate are Gemel's own losses free of magnified rounding, so that nothing can be compared"};
+}
+
+/// Runs the peer's program, and sets the run's status where it does not agree. @return what was found
+Json Agreement::compared(const Case& ready, Start& start, ProcessRecord& run) const {
+  Json spec = ready.spec;
+  if (is_training(spec)) spec["lr"] = start.rate;
+  spec["dropout"] = 0;
+  const fs::path file = start.folder / "check.json", out = start.folder / "checked.json";
+  write_file_atomically(file, [&](FileWriter& writer) { writer.write(spec.dump(1) + "\n"); });
+  fs::remove(out);
+  std::vector<std::string> words = peer_words(options_, spec, file, out);
+  words.emplace_back("--check");
+  run.command = fmt::format("{}", fmt::join(words, " "));
+  run_words(words, start.folder);
+  const Json made = Json::parse(text_of(out), nullptr, false);
+  if (!made.is_object() || !made.contains("outputs")) throw Failure{"failed", "it left no outputs"};
+  const auto outputs = made["outputs"].get<std::vector<double>>(), losses = made.value("losses", Json::array()).get<std::vector<double>>();
+  const std::vector<double> none, &expected = is_training(spec) ? start.losses : none;
+  if (outputs.size() != start.outputs.size() || losses.size() != expected.size())
+    throw Failure{"failed", fmt::format("it disagrees with Gemel: {} outputs and {} losses; accepted: {} and {}", outputs.size(), losses.size(),
+                                        start.outputs.size(), expected.size())};
+  const double scale = largest(start.outputs);
+  Json found{{"outputs", distance(outputs, start.outputs, [&](double) { return scale; })}};
+  bool agrees = found["outputs"] <= kAgreement;
+  if (!expected.empty()) {
+    const double change = expected.front() - expected.back();
+    found["losses"] = distance_of_losses(losses, expected);
+    found["change"] = change;
+    found["lr"] = start.rate;
+    agrees = agrees && found["losses"] <= kAgreement && distance(losses, expected, [](double) { return 1.0; }) <= 0.1 * change;
+  }
+  if (agrees) return found;
+  run.status = "failed";
+  run.reason = fmt::format(
+      "it disagrees with Gemel: outputs by {:.2g} of the largest{}; accepted: {}", found["outputs"].get<double>(),
+      expected.empty() ? ""
+                       : fmt::format(", losses by {:.2g}, which five steps change by {:.2g}", found["losses"].get<double>(), found["change"].get<double>()),
+      kAgreement);
+  return found;
+}
+
+}  // namespace gemel::study

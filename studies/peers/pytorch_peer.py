@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""PyTorch as a peer of `gemel study`. Default: eager, NCHW. Best: torch.compile, channels_last. Several processes: DistributedDataParallel with gloo."""
+import multiprocessing
+import os
+import tempfile
+
+import measured
+import ranks
+
+
+def versions():
+    import torch
+    import torchvision
+
+    return {"torch": torch.__version__, "torchvision": torchvision.__version__}
+
+
+def optimizer_of(spec, parameters):
+    import torch
+
+    name, rate, decay = spec["optimizer"], spec["lr"], spec.get("weight-decay") or 0.0
+    if name in ("momentum", "nesterov"):
+        return torch.optim.SGD(parameters, rate, momentum=spec.get("momentum") or 0.9, nesterov=name == "nesterov", weight_decay=decay)
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop}
+    measured.refuse_unless("optimizer", name, ["momentum", "nesterov", *kinds])
+    return kinds[name](parameters, rate, weight_decay=decay)
+
+
+class PyTorch:
+    device = "cpu"
+
+    def __init__(self, spec, wrap=lambda model: model):
+        """@param wrap  makes of the model one of several processes"""
+        import torch
+
+        import picture_models
+
+        self.torch = torch
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
+        self.is_best = spec["mode"] == "best"
+        self.model = picture_models.started(spec)
+        if self.is_best:
+            self.model = self.model.to(memory_format=torch.channels_last)
+        self.optimizer = optimizer_of(spec, self.model.parameters())
+        whole = wrap(self.model)
+        self.call = torch.compile(whole) if self.is_best else whole
+        self.loss_of = picture_models.loss_of
+
+    def place(self, inputs, labels):
+        x = self.torch.from_numpy(inputs)
+        return x.to(memory_format=self.torch.channels_last) if self.is_best else x, self.torch.from_numpy(labels)
+
+    def infer(self, batch):
+        self.model.eval()
+        with self.torch.inference_mode():
+            return self.call(batch[0]).numpy()
+
+    def train(self, batch):
+        self.model.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self.loss_of(self.call(batch[0]), batch[1])
+        loss.backward()
+        self.optimizer.step()
+        return loss.item()
+
+
+def rank_main(rank, spec, cores, is_check, meeting, results):
+    measured.take_cores(ranks.cores_of(rank, spec["np"], cores))
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    import torch
+
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=spec["np"])
+    kind = ranks.sharded(PyTorch, rank, spec["np"])
+    part = measured.result_of(spec, lambda s: kind(s, torch.nn.parallel.DistributedDataParallel), versions, is_check)
+    results.put((rank, part))
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def run_ranks(spec, cores, is_check):
+    """The result of all ranks, each a process."""
+    ranks.require(spec)
+    versions()  # an import that fails is said once
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    with tempfile.TemporaryDirectory() as folder:
+        arguments = (spec, cores, is_check, f"{folder}/meeting", results)
+        processes = [context.Process(target=rank_main, args=(rank, *arguments), daemon=True) for rank in range(spec["np"])]
+        for process in processes:
+            process.start()
+        parts = ranks.received(results, processes)
+        for process in processes:
+            process.join()
+    return ranks.joined(parts)
+
+
+if __name__ == "__main__":
+    measured.run(PyTorch, versions, styles=("ddp",), ranks=run_ranks)

@@ -1,0 +1,202 @@
+// gemel study with peers: made-up ones that agree, disagree, are not there and crash; what is refused; and the real ones where GEMEL_TEST_PEERS names them.
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <regex>
+
+#include "frontends/study/study.h"
+#include "tests/support/program/command_line_fixture.h"
+
+namespace gemel::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+class StudyPeers : public CommandLine {
+ protected:
+  void SetUp() override {
+    if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "python3 is not there";
+    fs::create_directories(folder() / "env/bin");
+    fs::copy_file(fs::path(GEMEL_SOURCE_DIR) / "tests/data/peers/python", folder() / "env/bin/python");
+  }
+  /// @param framework  values of the axis behind Gemel's
+  std::string file(const std::string& framework, const std::string& more = "") {
+    std::ofstream(folder() / "peers.toml") << R"(
+title = "Peers"
+question = "Which?"
+most_repeats = 2
+spec = { model = "lenet", input = "1x32x32", batch-size = 2, warmup = 1, runs = 3, classes = 10 }
+[[grid]]
+[grid.axes]
+work = [{ name = "train", command = "bench train" }, { name = "infer", command = "bench infer" }]
+framework = [
+  { name = "eager", frontend = "eager" },
+)" << framework << R"(]
+[[table]]
+name = "times"
+caption = "Times"
+rows = ["work"]
+columns = "framework"
+[[hypothesis]]
+name = "work"
+claim = "Training takes longer."
+source = "nobody"
+a = { work = "train" }
+b = { work = "infer" }
+where = { framework = "eager" }
+expected = "above 1"
+)" << more;
+    return in_folder("peers.toml");
+  }
+  Words with_peers(const std::string& study) { return {"study", "run", study, "--out", in_folder("r"), "--peers", in_folder("env")}; }
+  std::map<std::string, std::vector<Json>> runs() {
+    std::map<std::string, std::vector<Json>> out;
+    for (const std::string& line : lines_of(read_text(folder() / "r/runs.jsonl"))) {
+      const Json run = Json::parse(line);
+      out[run["case"]].push_back(run);
+    }
+    return out;
+  }
+  /// How often the environment's Python ran that.
+  std::int64_t calls(const std::string& line) {
+    const Words all = lines_of(read_text(folder() / "env/bin/calls"));
+    return std::ranges::count(all, line);
+  }
+};
+
+constexpr const char* kPyTorch = "  { name = \"pytorch\", peer = \"pytorch\" },\n";
+
+TEST_F(StudyPeers, are_shown_where_they_agree_and_are_gaps_with_their_reasons_elsewhere) {
+  const std::string study = file(std::string(kPyTorch) + R"(
+  { name = "tensorflow best", peer = "tensorflow", mode = "best" },
+  { name = "onnxruntime", peer = "onnxruntime" },
+  { name = "openvino", peer = "openvino" },
+)");
+  const Outcome o = run(with_peers(study));
+  ASSERT_EQ(o.status, 0) << o.err << "peers never change the status";
+  auto all = runs();
+  for (const char* work : {"train/", "infer/"}) {
+    const std::string name(work);
+    ASSERT_EQ(all[name + "eager"].size(), 2u);
+    ASSERT_EQ(all[name + "pytorch"].size(), 2u) << o.err;
+    const Json& agrees = all[name + "pytorch"][0];
+    EXPECT_EQ(agrees["status"], "ok") << agrees["reason"];
+    EXPECT_EQ(agrees["peer"], "pytorch");
+    EXPECT_EQ(agrees["mode"], "default");
+    EXPECT_EQ(agrees["metrics"]["ms"], 1.0);
+    EXPECT_EQ(agrees["metrics"]["samples_per_s"], 2000.0);
+    EXPECT_EQ(agrees["machine"]["version"]["pytorch"], "1.0");
+    EXPECT_EQ(agrees["agreement"]["outputs"], 0.0);
+    EXPECT_EQ(agrees["agreement"].contains("losses"), name == "train/");
+    for (const char* peer : {"tensorflow best", "onnxruntime", "openvino"}) EXPECT_EQ(all[name + peer].size(), 1u) << peer << " is not tried again";
+    const Json& disagrees = all[name + "tensorflow best"][0];
+    EXPECT_EQ(disagrees["status"], "failed");
+    EXPECT_EQ(disagrees["mode"], "best");
+    EXPECT_TRUE(disagrees["reason"].get<std::string>().starts_with("it disagrees with Gemel: outputs by 0.01 of the largest")) << disagrees["reason"];
+    EXPECT_NEAR(disagrees["agreement"]["outputs"].get<double>(), 0.01, 1e-6);
+    EXPECT_EQ(all[name + "openvino"][0]["status"], "failed");
+    EXPECT_EQ(all[name + "openvino"][0]["reason"], "it ended with status 139");
+  }
+  EXPECT_EQ(all["infer/onnxruntime"][0]["status"], "missing");
+  EXPECT_EQ(all["infer/onnxruntime"][0]["reason"], "onnxruntime: No module named 'onnxruntime'");
+  EXPECT_EQ(all["train/onnxruntime"][0]["reason"], all["infer/onnxruntime"][0]["reason"]);
+  EXPECT_EQ(calls("onnxruntime_peer.py"), 1) << "it is asked once";
+  const std::string report = read_text(folder() / "r/report.md");
+  EXPECT_NE(report.find("| work | eager | pytorch | tensorflow best | onnxruntime | openvino |"), std::string::npos) << report;
+  EXPECT_NE(report.find("| train/pytorch | 0.0e+00 | 0.0e+00 | "), std::string::npos) << report;
+  EXPECT_EQ(Json::parse(read_text(folder() / "r/results.json"))["agreements"].size(), 4u);
+  EXPECT_FALSE(fs::exists(folder() / "r/start")) << "weights are not kept";
+}
+
+TEST_F(StudyPeers, that_have_agreed_are_not_checked_again_by_a_study_that_goes_on) {
+  const std::string study = file(kPyTorch);
+  ASSERT_EQ(run(with_peers(study)).status, 0);
+  EXPECT_EQ(calls("pytorch_peer.py --check"), 2) << "one a case";
+  EXPECT_EQ(calls("pytorch_peer.py"), 4);
+  const std::string text = read_text(study);
+  std::ofstream(study) << std::regex_replace(text, std::regex("most_repeats = 2"), "most_repeats = 3");
+  ASSERT_EQ(run(joined(with_peers(study), {"--resume"})).status, 0);
+  EXPECT_EQ(calls("pytorch_peer.py --check"), 2);
+  EXPECT_EQ(calls("pytorch_peer.py"), 6);
+}
+
+TEST_F(StudyPeers, are_left_out_of_a_study_that_names_no_environment) {
+  const std::string study = file(kPyTorch, R"(
+[[hypothesis]]
+name = "peer"
+claim = "PyTorch is faster."
+source = "nobody"
+a = { framework = "pytorch" }
+b = { framework = "eager" }
+expected = "below 1"
+[[table]]
+name = "peers"
+caption = "Peers alone"
+rows = ["work"]
+where = { framework = "pytorch" }
+)");
+  const Outcome o = run({"study", "run", study, "--out", in_folder("r")});
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(runs().size(), 2u);
+  EXPECT_EQ(o.out.find("PyTorch"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("Training takes longer."), std::string::npos) << o.out;
+  const std::string report = read_text(folder() / "r/report.md");
+  EXPECT_NE(report.find("| work | eager |\n"), std::string::npos) << report;
+  EXPECT_EQ(report.find("Peers alone"), std::string::npos) << report;
+  EXPECT_EQ(run({"study", "report", in_folder("r")}).status, 0);
+  EXPECT_EQ(read_text(folder() / "r/report.md"), report);
+}
+
+TEST_F(StudyPeers, that_are_unknown_or_have_no_environment_are_refused) {
+  const std::string unknown = file("  { name = \"a\", peer = \"pytroch\" },\n");
+  expect_refused({"study", "show", unknown}, 2, "study: " + unknown + ":11: peer is 'pytroch'; accepted: pytorch, tensorflow, horovod, onnxruntime, openvino");
+  const std::string mode = file("  { name = \"a\", peer = \"pytorch\", mode = \"fast\" },\n");
+  expect_refused({"study", "show", mode}, 2, "study: " + mode + ":11: mode is 'fast'; accepted: default, best");
+  const std::string study = file(kPyTorch);
+  expect_refused({"study", "run", study, "--peers", in_folder("none"), "--out", in_folder("r")}, 2,
+                 "--peers: " + in_folder("none/bin/python") + " is not there; accepted: a virtual environment of Python, or --install-peers to make it one");
+  expect_refused({"study", "run", study, "--install-peers"}, 2, "--install-peers: --peers is missing; accepted: --peers FOLDER, where the environment is made");
+}
+
+/// A python3 whose venv has a pip that has no Horovod.
+TEST_F(StudyPeers, are_installed_one_by_one_and_what_cannot_be_is_said) {
+  fs::create_directories(folder() / "path");
+  std::ofstream(folder() / "path/python3") << "#!/bin/sh\nmkdir -p \"$3/bin\"\ncat >\"$3/bin/python\" <<'E'\n#!/bin/sh\ncase \"$*\" in\n"
+                                              "*horovod*) echo 'ERROR: No matching distribution found for horovod' >&2; exit 1;;\n*install*) echo \"$*\" "
+                                              ">>\"${0%/bin/python}/had\";;\n*) exit 1;;\nesac\nE\nchmod +x \"$3/bin/python\"\n";
+  fs::permissions(folder() / "path/python3", fs::perms::owner_all);
+  const std::string study = file(kPyTorch);
+  const Outcome o = run({"study", "run", study, "--out", in_folder("r"), "--peers", in_folder("made"), "--install-peers"},
+                        [&] { ::setenv("PATH", (in_folder("path") + ":" + ::getenv("PATH")).c_str(), 1); });
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.err.find("cannot be installed: ERROR: No matching distribution found for horovod"), std::string::npos) << o.err;
+  const std::string had = read_text(folder() / "made/had");
+  for (const char* package : {"torch==", "tensorflow-cpu==", "onnxruntime==", "openvino=="}) EXPECT_NE(had.find(package), std::string::npos) << had;
+}
+
+TEST_F(StudyPeers, have_programs_and_versions_of_their_packages) {
+  for (const char* peer : study::kPeers) EXPECT_TRUE(fs::exists(study::peers_folder() / (std::string(peer) + "_peer.py"))) << peer;
+  int packages = 0;
+  for (const std::string& line : lines_of(read_text(study::peers_folder() / "requirements.txt"))) {
+    if (line.starts_with("#")) continue;
+    EXPECT_TRUE(std::regex_match(line, std::regex("[a-z0-9_-]+==[0-9]+(\\.[0-9]+)+"))) << line;
+    ++packages;
+  }
+  EXPECT_GE(packages, 8);
+}
+
+/// The frameworks themselves, on a small model.
+TEST_F(StudyPeers, that_are_real_agree) {
+  const char* environment = ::getenv("GEMEL_TEST_PEERS");
+  if (!environment) GTEST_SKIP() << "GEMEL_TEST_PEERS names no environment of --install-peers";
+  const std::string study = file(std::string(kPyTorch) + "  { name = \"tensorflow\", peer = \"tensorflow\" },\n");
+  ASSERT_EQ(run({"study", "run", study, "--out", in_folder("r"), "--peers", environment}).status, 0);
+  auto all = runs();
+  for (const char* name : {"train/pytorch", "infer/pytorch", "train/tensorflow", "infer/tensorflow"}) {
+    EXPECT_EQ(all[name][0]["status"], "ok") << all[name][0]["reason"];
+    EXPECT_LE(all[name][0]["agreement"]["outputs"].get<double>(), 1e-5);
+  }
+}
+
+}  // namespace
+}  // namespace gemel::testing
