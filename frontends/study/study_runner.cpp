@@ -132,12 +132,8 @@ class Process {
 Json check(const Case& c, const RunOptions& options) {
   const fs::path folder = options.folder / "last-run";
   fs::create_directories(folder);
-  Json spec = c.spec;
+  Json spec = spec_for_gemel(c);
   spec.erase("np");  // which a launcher alone takes
-  if (c.is_of_peer()) {
-    for (const char* key : {"peer", "mode"}) spec.erase(key);
-    spec["frontend"] = "eager";  // it has none
-  }
   std::vector<std::string> words{options.program.string()};
   std::ranges::copy(command_words(spec), std::back_inserter(words));
   words.insert(words.end(), {"--spec", spec.dump(), "--print-spec"});
@@ -353,12 +349,7 @@ class Schedule {
   /// A peer's program knows no defaults.
   const Json& whole_spec(const Case& c) {
     if (const auto it = whole_specs_.find(c.name); it != whole_specs_.end()) return it->second;
-    Json whole = check(c, options_);
-    whole["mode"] = kPeerModes[0];
-    whole.update(c.spec);
-    if (!options_.platform.empty()) whole["platform"] = options_.platform;
-    if (!options_.device.empty() && whole["device"] == "") whole["device"] = options_.device;
-    return whole_specs_[c.name] = std::move(whole);
+    return whole_specs_[c.name] = spec_for_peer(c, check(c, options_), options_);
   }
 
   const Study& study_;

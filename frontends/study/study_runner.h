@@ -43,6 +43,11 @@ struct ProcessRecord {
 Json json_of(const ProcessRecord& run);
 ProcessRecord run_of(const Json& json);
 
+/// A case's spec as Gemel's command takes it, also where the case is of a peer.
+Json spec_for_gemel(const Case& c);
+/// A peer's case with every key, since its program knows no defaults. @param whole  of Gemel's, with every key
+Json spec_for_peer(const Case& c, Json whole, const RunOptions& options);
+
 /// The runs that a folder's runs.jsonl has; a last line that was cut off is left out. @throws DataError for a line that is none
 std::vector<ProcessRecord> read_runs(const std::filesystem::path& folder);
 

@@ -1,11 +1,10 @@
 // gemel study from outside: a study of one's own, killed and resumed, and what is refused.
-#include "frontends/study/study.h"
-
 #include <algorithm>
 #include <fstream>
 #include <map>
 #include <set>
 
+#include "frontends/study/study_runner.h"
 #include "tests/support/program/command_line_fixture.h"
 
 namespace gemel::testing {
@@ -150,12 +149,13 @@ TEST_F(StudyCommand, each_case_of_each_study_is_a_run_that_its_command_takes) {
   int cases = 0;
   for (const auto& file : study::study_files())
     for (const study::Extent extent : {study::Extent::quick, study::Extent::usual, study::Extent::full})
-      for (study::Case c : study::read_study(file, extent).cases) {
-        const bool is_launched = c.spec.erase("np") > 0;  // what a launcher gives, ranks, is not here
+      for (const study::Case& c : study::read_study(file, extent).cases) {
+        auto spec = study::spec_for_gemel(c);
+        const bool is_launched = spec.erase("np") > 0;  // what a launcher gives, ranks, is not here
         Words words;
-        std::istringstream command(c.spec["command"].get<std::string>());
+        std::istringstream command(spec["command"].get<std::string>());
         for (std::string word; command >> word;) words.push_back(word);
-        const Outcome o = run(joined(words, {"--spec", c.spec.dump(), "--json", "/nowhere/b.json"}));  // refused when all else is read
+        const Outcome o = run(joined(words, {"--spec", spec.dump(), "--json", "/nowhere/b.json"}));  // refused when all else is read
         EXPECT_NE(o.err.find(is_launched ? "mpirun did not start this process" : "/nowhere/b.json"), std::string::npos)
             << file << ": " << c.name << ": " << o.err;
         ++cases;
