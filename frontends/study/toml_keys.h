@@ -28,7 +28,7 @@ class Keys {
   const std::filesystem::path& file() const { return file_; }
   const toml::table& table() const { return table_; }
   const toml::node* find(const std::string& key) {
-    known_.push_back(key);
+    if (std::ranges::count(known_, key) == 0) known_.push_back(key);
     return table_.get(key);
   }
   template <class T>
