@@ -11,6 +11,7 @@
 #include "engine/base/files/file.h"
 #include "frontends/study/case_process.h"
 #include "frontends/study/peers/agreement.h"
+#include "frontends/study/peers/peers.h"
 #include "frontends/study/program_output.h"
 #include "frontends/study/statistics/bootstrap.h"
 
@@ -178,12 +179,7 @@ class Schedule {
   /// A peer's program knows no defaults.
   const Json& whole_spec(const Case& c) {
     if (const auto it = whole_specs_.find(c.name); it != whole_specs_.end()) return it->second;
-    Json whole = check(c, options_);
-    whole["mode"] = kPeerModes[0];
-    whole.update(c.spec);
-    if (!options_.platform.empty()) whole["platform"] = options_.platform;
-    if (!options_.device.empty() && whole["device"] == "") whole["device"] = options_.device;
-    return whole_specs_[c.name] = std::move(whole);
+    return whole_specs_[c.name] = spec_for_peer(c, check(c, options_), options_);
   }
 
   const Study& study_;

@@ -1,9 +1,9 @@
-"""What every peer's program does: reads a run as data, checks or measures it, and writes what `gemel bench --json` writes.
+"""What every peer's program does: reads a run as data, checks or measures it, and writes what `gemel bench --json` writes, or `gemel train` in summary.json.
 
     PEER_peer.py                                         imports the framework and prints versions
     PEER_peer.py --spec FILE --out FILE.json [--check]
 
-The spec has the keys of `gemel bench ... --print-spec`, and: mode, "default" or "best"; start, a folder of what Gemel starts from: weights.safetensors, and a
+The spec has the keys of `gemel bench ... --print-spec` or `gemel train --print-spec`, and: mode, "default" or "best"; start, a folder of what Gemel starts from: weights.safetensors, and a
 batch, images.npy float32 [N, C, H, W] (of texts ids.npy int64 [N, T]) and labels.npy int64 [N]. Every step is of this batch. --check writes its outputs in
 evaluation mode and the losses of five steps, which the study compares with Gemel's own.
 
@@ -111,6 +111,10 @@ def result_of(spec, make, versions, is_check):
                "device": peer.device}
     if is_check:
         return {"context": context, **checked(peer, spec)}
+    if spec["command"] == "train":
+        import training
+
+        return {**training.Run(peer, spec).result(), **context, "resident_bytes": resident.bytes()}
     return {"context": context, "benchmarks": [measured(peer, spec, resident)]}
 
 

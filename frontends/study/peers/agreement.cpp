@@ -20,9 +20,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What decides weights, data and losses.
-constexpr std::array kDecisive{"model",        "config",    "lstm",     "classes",  "input",   "batch-size",     "optimizer",       "lr",
-                               "weight-decay", "momentum",  "np",       "parallel", "devices", "freeze-norm",    "freeze-backbone", "accumulate",
-                               "sync-bn",      "clip-norm", "platform", "device",   "threads", "label-smoothing"};
+constexpr std::array kDecisive{"model",        "config",    "lstm",     "classes",  "input",   "batch-size",  "optimizer",       "lr",
+                               "weight-decay", "momentum",  "np",       "parallel", "devices", "freeze-norm", "freeze-backbone", "accumulate",
+                               "sync-bn",      "clip-norm", "platform", "device",   "threads", "weights",     "label-smoothing"};
 constexpr int kSteps = 5;
 constexpr const char* kReversed = "reversed";
 constexpr double kSteady = 1e-4;  // how far Gemel's losses may be from its own when the batch is in reverse order, by which nothing but rounding changes
@@ -181,9 +181,11 @@ Agreement::Start& Agreement::start_of(const Json& spec) {
 }
 
 void Agreement::write_batch(const Start& start) const {
-  const auto n = start.spec["batch-size"].get<std::int64_t>(), classes = start.spec["classes"].get<std::int64_t>();
-  const std::vector<std::int64_t> extents = extents_of(start.spec["input"]);
-  if (extents.size() != 3) throw Failure{"missing", fmt::format("input is {}; accepted: a picture's, such as 3x32x32", start.spec["input"].dump())};
+  const auto n = start.spec["batch-size"].get<std::int64_t>(), classes = start.spec.value("classes", std::int64_t{0});
+  const std::vector<std::int64_t> extents = extents_of(start.spec.value("input", ""));
+  if (extents.size() != 3 || classes < 1)
+    throw Failure{"missing", fmt::format("{} with input '{}' and {} classes has no peer; accepted: a model of pictures, an input such as 3x32x32, classes",
+                                         start.spec.value("model", ""), start.spec.value("input", ""), classes)};
   const Shape shape{n, extents[0], extents[1], extents[2]};
   std::mt19937_64 random(options_.seed);
   std::normal_distribution<float> normal;
@@ -218,7 +220,7 @@ void Agreement::find_outputs(Start& start) const {
 void Agreement::find_losses(Start& start) const {
   Json spec{{"dataset", "npy"}, {"weights", (start.folder / "weights.safetensors").string()}, {"shuffle", "off"}, {"dropout", 0.0}, {"steps", kSteps}};
   for (const auto& [key, value] : start.spec.items())
-    if (key != "input") spec[key] = value;
+    if (key != "input" && key != "weights") spec[key] = value;
   const auto losses_on = [&](const fs::path& data) {
     spec["data"] = data.string();
     return gemel(start, "train", spec).get<std::vector<double>>();

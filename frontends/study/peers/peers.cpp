@@ -25,6 +25,19 @@ std::vector<std::string> peer_words(const StudyOptions& options, const Json& spe
   return words;
 }
 
+Json spec_for_peer(const Case& c, Json whole, const StudyOptions& options) {
+  whole["mode"] = kPeerModes[0];
+  whole.update(c.spec);
+  if (!c.spec.contains("seed")) whole.erase("seed");  // which differs from block to block
+  if (!options.platform.empty()) whole["platform"] = options.platform;
+  if (!options.device.empty() && whole["device"] == "") whole["device"] = options.device;
+  if (whole.value("dataset", "") == "cifar10") {
+    if (whole["input"] == "") whole["input"] = "3x32x32";
+    if (whole["classes"] == 0) whole["classes"] = 10;
+  }
+  return whole;
+}
+
 void require_peers(const StudyOptions& options) {
   if (!options.peers.empty() && !is_there(python_of(options.peers)))
     throw UsageError(fmt::format("--peers: {} is not there; accepted: a virtual environment of Python, or --install-peers to make it one",
