@@ -59,20 +59,37 @@ Response about(const RunIndex& index, std::string_view query) {
   return {200, kJson, found->dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)};
 }
 
-Response curve(const RunIndex& index, std::string_view query) {
-  constexpr const char* kAccepted = "run=ID&series=N&from=X&to=X&width=W, a range within 1e15";
+/// "0123456789abcdef.64". Empty if it is not of that form.
+std::optional<SeriesName> series_name(std::string_view text) {
+  SeriesName out{std::string(text.substr(0, text.find('.'))), 0};
+  if (!is_id(out.run) || text.size() <= out.run.size() || !read_number(text.substr(out.run.size() + 1), out.series)) return std::nullopt;
+  return out;
+}
+
+/// The curves of a plot, all of one part: [{..}, null, {..}], null where there is none.
+Response curves(const RunIndex& index, std::string_view query) {
+  constexpr const char* kAccepted = "of=ID.N,ID.N,..&from=X&to=X&width=W, at most 64 curves, a range within 1e15";
+  constexpr int kMost = 64;
   const auto given = members(query);
-  if (!given || given->size() != 5 || !given->contains("run") || !is_id(given->at("run"))) return wrong_query(kAccepted);
-  SeriesName name{std::string(given->at("run")), 0};
   Detail detail;
   const auto read = [&](const char* key, auto& to) { return given->contains(key) && read_number(given->at(key), to); };
-  if (!read("series", name.series) || !read("from", detail.from) || !read("to", detail.to) || !read("width", detail.width)) return wrong_query(kAccepted);
-  try {
-    const auto found = index.curve(name, detail);
-    return found ? Response{200, kJson, json_text(*found)} : plain(404, "there is no such curve, or its run is being read anew");
-  } catch (const DataError&) {
+  if (!given || given->size() != 4 || !given->contains("of") || !read("from", detail.from) || !read("to", detail.to) || !read("width", detail.width))
     return wrong_query(kAccepted);
+  std::string out = "[";
+  std::string_view names = given->at("of");
+  for (int i = 0; i == 0 || !names.empty(); ++i) {
+    const std::string_view one = names.substr(0, names.find(','));
+    names.remove_prefix(std::min(names.size(), one.size() + 1));
+    const auto name = series_name(one);
+    if (!name || i == kMost) return wrong_query(kAccepted);
+    try {
+      const auto found = index.curve(*name, detail);
+      out += (i == 0 ? "" : ",") + (found ? json_text(*found) : "null");
+    } catch (const DataError&) {
+      return wrong_query(kAccepted);
+    }
   }
+  return {200, kJson, out + "]"};
 }
 
 std::string lower(std::string_view text) {
@@ -114,7 +131,7 @@ Response answer(const RunIndex& index, std::string_view target) {
   const std::string_view query = path.size() < target.size() ? target.substr(path.size() + 1) : std::string_view();
   if (path == "/api/runs") return runs(index, query);
   if (path == "/api/about") return about(index, query);
-  if (path == "/api/curve") return curve(index, query);
+  if (path == "/api/curves") return curves(index, query);
   if (path == "/" && query.empty()) return {200, "text/html; charset=utf-8", live_page()};
   for (const PageFile& file : page_files())
     if (query.empty() && path.substr(0, 1) == "/" && path.substr(1) == file.name && (file.is_script() || file.is_style()))

@@ -30,9 +30,7 @@ addEventListener('DOMContentLoaded', () => {
   function zoomTo(kind, range) {
     view.zoom[kind] = range;
     for (const panel of known.values()) {
-      if (panel.kind !== kind) continue;
-      if (panel.graph && panel.isSeen) panel.graph.updateOptions({dateWindow: panel.range(), valueRange: panel.graph.getOption('valueRange')});
-      panel.refresh();
+      if (panel.kind === kind) panel.zoomed();
     }
   }
 

@@ -13,6 +13,11 @@ const panels = (() => {
   const kColours = ['#0b3c8c', '#d2480b', '#1f7a36', '#9c36b5', '#b3124d', '#0b7285', '#6b4f1d', '#444444'];
   const kDashes = [null, [7, 3], [2, 2], [9, 3, 2, 3]];
   const kMostLines = 120;
+  // No touch: one finger scrolls the page, and buttons zoom.
+  const kMouse = Object.fromEntries(Object.entries(Dygraph.defaultInteractionModel).filter(([name]) => !name.startsWith('touch')));
+
+  // The library's legend is not used, and writes styles that the page's policy refuses.
+  Dygraph.PLUGINS = Dygraph.PLUGINS.filter(plugin => plugin !== Dygraph.Plugins.Legend);
 
   const style = slot => ({colour: kColours[slot % kColours.length], dash: kDashes[slot % kDashes.length]});
   const isShare = name => name === 'cpu' || name.endsWith('busy') || name.endsWith('accuracy');
@@ -105,18 +110,24 @@ const panels = (() => {
     }
 
     async curveOf(line, most) {
-      const isCounted = this.event !== 'usage';
-      let [from, to] = this.range();
       const isTime = this.kind === 'time';
-      if (isTime) [from, to] = await this.stepsOf(line, from, to);
-      else [from, to] = [Math.max(from, line.series.first), Math.min(to, line.series.last)];
+      const [from, to] = isTime ? await this.stepsOf(line, ...this.range()) : this.range();
       if (!(from <= to)) return {x: [], mean: []};
-      const [low, high] = isTime ? [from, to] : this.range();
-      const part = {from, to, width: curves.cellWidth(low, high, isCounted, most)};
+      const part = {from, to, width: curves.cellWidth(from, to, this.event !== 'usage', most)};
       const curve = await curves.fetched(line.run, line.series.id, part);
       if (!isTime) return curve;
       const clock = await curves.fetched(line.run, line.clock.id, part);
       return {...curve, x: curve.x.map(x => curves.at(clock.x, clock.mean, x)), clock};
+    }
+
+    /// Draws the new range. If its curves are long in coming, what is there of it meanwhile.
+    zoomed() {
+      const range = this.range();
+      let isDrawn = false;
+      this.refresh().then(() => isDrawn = true);
+      setTimeout(() => {
+        if (!isDrawn && this.graph && this.isSeen) this.graph.updateOptions({dateWindow: range});
+      }, 60);
     }
 
     async refresh() {
@@ -159,7 +170,6 @@ const panels = (() => {
     }
 
     options(drawn, labels) {
-      const {mousedown, mousemove, mouseup, mouseout, dblclick, willDestroyContextMyself} = Dygraph.defaultInteractionModel;
       const series = {};
       drawn.forEach((line, i) => {
         const {colour, dash} = style(line.run.slot);
@@ -172,14 +182,13 @@ const panels = (() => {
         labels: ['x', ...labels], series, customBars: true, connectSeparatedPoints: true, fillAlpha: 0.16, legend: 'never', logscale: this.view.isLog,
         highlightCircleSize: 3, highlightSeriesOpts: {strokeWidth: 2.6}, highlightSeriesBackgroundAlpha: 1, gridLineColor: '#ddd', axisLineColor: '#777',
         dateWindow: [from - room, to + room], yRangePad: 6, rightGap: 8, xRangePad: 0, animatedZooms: false,
-        valueRange: isShare(name) || isBytes(name) ? [this.view.isLog ? null : 0, null] : [null, null],
+        includeZero: (isShare(name) || isBytes(name)) && !this.view.isLog,
         xlabel: {step: 'step', epoch: 'epoch', time: 'seconds trained', usage: 'seconds'}[this.kind], xLabelHeight: 17,
         axes: {
           x: {axisLabelFormatter: x => Number(x.toPrecision(7)).toLocaleString('en'), pixelsPerLabel: isSmall ? 60 : 75},
-          y: {axisLabelFormatter: y => shown(y, name), axisLabelWidth: 66, pixelsPerLabel: 34},
+          y: {axisLabelFormatter: y => shown(y, name), axisLabelWidth: 66, pixelsPerLabel: 34, labelsKMG2: isBytes(name)},
         },
-        // No touch: one finger scrolls the page, and buttons zoom.
-        interactionModel: {mousedown, mousemove, mouseup, mouseout, willDestroyContextMyself, dblclick: () => this.view.zoomTo(this.kind, null)},
+        interactionModel: {...kMouse, dblclick: () => this.view.zoomTo(this.kind, null)},
         zoomCallback: (low, high) => this.view.zoomTo(this.kind, [low, high]),
         highlightCallback: (event, x, points, row, label) => this.tell(x, points, label),
         unhighlightCallback: () => this.tell(),

@@ -19,12 +19,34 @@ const source = (() => {
     if (!answer.ok) throw new Error((await answer.text()).trim());
     return answer.json();
   };
+  // Curves that are wanted at once, as by a zoom of several plots, are one question.
+  const kMostCurves = 60;
+  let wanted = [];
+  const askForCurves = async some => {
+    const {from, to, width} = some[0].part;
+    try {
+      const answers = await ask(`api/curves?of=${some.map(one => one.name).join(',')}&from=${from}&to=${to}&width=${width}`);
+      some.forEach((one, i) => answers[i] ? one.resolve(answers[i]) : one.reject(new Error('the run is being read anew')));
+    } catch (error) {
+      some.forEach(one => one.reject(error));
+    }
+  };
+  const askForAll = () => {
+    const groups = Map.groupBy ? Map.groupBy(wanted, one => one.key) : new Map(wanted.map(one => [one.key, wanted.filter(other => other.key === one.key)]));
+    wanted = [];
+    for (const group of groups.values())
+      for (let i = 0; i < group.length; i += kMostCurves) askForCurves(group.slice(i, i + kMostCurves));
+  };
+  const curve = (id, series, part) => new Promise((resolve, reject) => {
+    if (!wanted.length) queueMicrotask(askForAll);
+    wanted.push({name: `${id}.${series}`, part, key: `${part.from}/${part.to}/${part.width}`, resolve, reject});
+  });
   return {
     isLive: true,
     leftOut: 0,
     runs: since => ask(`api/runs?since=${since}`),
     about: id => ask(`api/about?run=${id}`),
-    curve: (id, series, part) => ask(`api/curve?run=${id}&series=${series}&from=${part.from}&to=${part.to}&width=${part.width}`),
+    curve,
     // A page that nobody looks at asks for nothing: a browser has six connections to a server for all of its pages.
     listen(onVersion, onLost) {
       let events = null;
