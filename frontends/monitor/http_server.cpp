@@ -29,7 +29,7 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr std::size_t kMostHeader = 8 << 10;
+constexpr std::size_t kMostHeader = 16 << 10;
 
 // Nothing but the page's own files is loaded, nobody frames it, and no other site reads an answer.
 constexpr std::pair<const char*, const char*> kHeaders[] = {

@@ -68,8 +68,8 @@ std::optional<SeriesName> series_name(std::string_view text) {
 
 /// The curves of a plot, all of one part: [{..}, null, {..}], null where there is none.
 Response curves(const RunIndex& index, std::string_view query) {
-  constexpr const char* kAccepted = "of=ID.N,ID.N,..&from=X&to=X&width=W, at most 64 curves, a range within 1e15";
-  constexpr int kMost = 64;
+  constexpr const char* kAccepted = "of=ID.N,ID.N,..&from=X&to=X&width=W, at most 512 curves, a range within 1e15";
+  constexpr int kMost = 512;
   const auto given = members(query);
   Detail detail;
   const auto read = [&](const char* key, auto& to) { return given->contains(key) && read_number(given->at(key), to); };

@@ -282,8 +282,8 @@ std::optional<Curve> RunIndex::curve(const SeriesName& name, Detail detail) cons
   detail.is_counted = table.event != "usage";
   if (found->record->file.has_rows()) return curve_of(table.table.xs(), table.table.columns()[column].values, detail);
   const auto path = full(*found->path);
-  const auto xs = cache_->xs(path, table);
-  const auto values = cache_->values(path, table, column);
+  const auto xs = xs_.get(table.xs.hash, table.rows, [&] { return cache_->xs(path, table); });
+  const auto values = values_.get(table.columns[column].place.hash, table.rows, [&] { return cache_->values(path, table, column); });
   found->record->is_damaged = !xs || !values;
   if (found->record->is_damaged) return std::nullopt;
   return curve_of(*xs, *values, detail);

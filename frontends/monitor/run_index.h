@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "frontends/monitor/column_store.h"
 #include "frontends/monitor/record_tree.h"
 #include "frontends/monitor/run_cache.h"
 #include "frontends/monitor/run_file.h"
@@ -91,6 +92,8 @@ class RunIndex {
   bool has_warned_ = false;
   bool is_cache_full_ = false;  // a write has failed: what is there is read, and no more is written
   mutable std::mutex mutex_;    // of what follows
+  mutable ColumnStore<double> xs_{std::size_t{64} << 20};
+  mutable ColumnStore<float> values_{std::size_t{128} << 20};
   std::map<std::string, Record> records_;
   std::uint64_t members_changed_ = 0;
   Progress progress_;

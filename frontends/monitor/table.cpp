@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -13,6 +14,37 @@ namespace gemel::monitor {
 namespace {
 
 constexpr float kNone = std::numeric_limits<float>::quiet_NaN();
+
+/// Sum, least and greatest of values, but for those that are NaN. Four at a time: one alone would wait for the one before.
+class Sum {
+ public:
+  void add(std::span<const float> values) {
+    std::size_t i = 0;
+    for (; i + kLanes <= values.size(); i += kLanes)
+      for (std::size_t k = 0; k < kLanes; ++k) lanes_[k].add(values[i + k]);
+    for (; i < values.size(); ++i) lanes_[0].add(values[i]);
+  }
+  double sum() const { return lanes_[0].sum + lanes_[1].sum + (lanes_[2].sum + lanes_[3].sum); }
+  std::size_t count() const { return lanes_[0].count + lanes_[1].count + lanes_[2].count + lanes_[3].count; }
+  float low() const { return std::min({lanes_[0].low, lanes_[1].low, lanes_[2].low, lanes_[3].low}); }
+  float high() const { return std::max({lanes_[0].high, lanes_[1].high, lanes_[2].high, lanes_[3].high}); }
+
+ private:
+  static constexpr std::size_t kLanes = 4;
+  struct Lane {
+    double sum = 0;
+    std::size_t count = 0;
+    float low = std::numeric_limits<float>::infinity(), high = -std::numeric_limits<float>::infinity();
+    void add(float value) {
+      const bool is_there = value == value;
+      sum += is_there ? value : 0;
+      count += is_there;
+      low = value < low ? value : low;  // false of NaN
+      high = value > high ? value : high;
+    }
+  };
+  std::array<Lane, kLanes> lanes_;
+};
 
 template <class T>
 void keep(std::vector<T>& values, const std::vector<std::size_t>& rows) {
@@ -77,24 +109,19 @@ Curve curve_of(std::span<const double> x, std::span<const float> y, const Detail
   out.width = cell_width(detail);
   const double w = out.width;
   // Whole cells, also at both ends: a cell's numbers are the same whatever part is looked at.
-  const auto end = static_cast<std::size_t>(std::ranges::lower_bound(x, (std::floor(detail.to / w) + 1) * w) - x.begin());
-  auto row = static_cast<std::size_t>(std::ranges::lower_bound(x, std::floor(detail.from / w) * w) - x.begin());
-  while (row < end) {
-    const double cell = std::floor(x[row] / w), next = (cell + 1) * w;
-    double sum = 0;
-    std::size_t count = 0;
-    float low = 0, high = 0;
-    for (; row < end && x[row] < next; ++row) {
-      const float value = y[row];
-      if (std::isnan(value)) continue;
-      low = count == 0 ? value : std::min(low, value);
-      high = count == 0 ? value : std::max(high, value);
-      sum += value;
-      ++count;
-    }
-    if (count == 0) continue;
+  const auto first_at = [&](std::size_t from, double least) {
+    return static_cast<std::size_t>(std::lower_bound(x.begin() + from, x.end(), least) - x.begin());
+  };
+  const std::size_t end = first_at(0, (std::floor(detail.to / w) + 1) * w);
+  for (std::size_t row = first_at(0, std::floor(detail.from / w) * w); row < end;) {
+    const double cell = std::floor(x[row] / w);
+    const std::size_t next = std::min(end, first_at(row, (cell + 1) * w));
+    Sum sum;
+    sum.add(y.subspan(row, next - row));
+    row = next;
+    if (sum.count() == 0) continue;
     const double middle = cell * w + (detail.is_counted ? (w - 1) / 2 : w / 2);
-    out.cells.push_back({middle, static_cast<float>(sum / static_cast<double>(count)), low, high});
+    out.cells.push_back({middle, static_cast<float>(sum.sum() / static_cast<double>(sum.count())), sum.low(), sum.high()});
   }
   return out;
 }

@@ -46,8 +46,8 @@ const curves = (() => {
     return curve;
   };
 
-  /// Rows of the plotting library: x, and for each line low, middle, high, or null. @param lines  {x, mean, low, high}, x ascending
-  const rows = (lines, weight) => {
+  /// Rows of the plotting library: x, and for each line its value, with bands low, value, high; or null. @param lines  {x, mean, low, high}, x ascending
+  const rows = (lines, weight, hasBands) => {
     const all = new Float64Array(lines.reduce((sum, line) => sum + line.x.length, 0));
     let end = 0;
     for (const line of lines) {
@@ -64,7 +64,7 @@ const curves = (() => {
         const k = next[j];
         if (line.x[k] !== all[i]) return row.push(null);
         while (line.x[next[j]] === all[i]) ++next[j];
-        row.push([line.low ? line.low[k] : middle[j][k], middle[j][k], line.high ? line.high[k] : middle[j][k]]);
+        row.push(!hasBands ? middle[j][k] : [line.low ? line.low[k] : middle[j][k], middle[j][k], line.high ? line.high[k] : middle[j][k]]);
       });
       out.push(row);
     }

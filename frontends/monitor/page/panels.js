@@ -12,7 +12,7 @@ const panels = (() => {
   const kOrder = Object.keys(kTitles);
   const kColours = ['#0b3c8c', '#d2480b', '#1f7a36', '#9c36b5', '#b3124d', '#0b7285', '#6b4f1d', '#444444'];
   const kDashes = [null, [7, 3], [2, 2], [9, 3, 2, 3]];
-  const kMostLines = 120;
+  const kMostLines = 120, kMostBands = 12, kMostPoints = 24000;
   // No touch: one finger scrolls the page, and buttons zoom.
   const kMouse = Object.fromEntries(Object.entries(Dygraph.defaultInteractionModel).filter(([name]) => !name.startsWith('touch')));
 
@@ -137,7 +137,7 @@ const panels = (() => {
       const turn = this.turn = (this.turn || 0) + 1;
       const lines = this.lines.filter(line => this.kind !== 'time' || line.clock).slice(0, kMostLines);
       const pixels = this.plot.clientWidth * (window.devicePixelRatio || 1);
-      const most = Math.round(Math.min(2000, Math.max(300, pixels), Math.max(150, 60000 / Math.max(1, lines.length))));
+      const most = Math.round(Math.min(2000, Math.max(300, pixels), Math.max(100, kMostPoints / Math.max(1, lines.length))));
       let got;
       try {
         got = await Promise.all(lines.map(line => this.curveOf(line, most)));
@@ -158,7 +158,7 @@ const panels = (() => {
         return;
       }
       const labels = drawn.map((line, i) => `${i}`), options = this.options(drawn, labels);
-      options.file = curves.rows(drawn.map(line => line.curve), this.view.smoothing);
+      options.file = curves.rows(drawn.map(line => line.curve), this.view.smoothing, options.customBars);
       if (this.graph) {
         this.graph.updateOptions(options);
       } else {
@@ -179,7 +179,7 @@ const panels = (() => {
       const [from, to] = this.range(), room = this.view.zoom[this.kind] ? 0 : (to - from) * 0.01 || 0.5;
       const name = this.name, isSmall = this.plot.clientWidth < 420;
       return {
-        labels: ['x', ...labels], series, customBars: true, connectSeparatedPoints: true, fillAlpha: 0.16, legend: 'never', logscale: this.view.isLog,
+        labels: ['x', ...labels], series, customBars: drawn.length <= kMostBands, connectSeparatedPoints: true, fillAlpha: 0.16, legend: 'never', logscale: this.view.isLog,
         highlightCircleSize: 3, highlightSeriesOpts: {strokeWidth: 2.6}, highlightSeriesBackgroundAlpha: 1, gridLineColor: '#ddd', axisLineColor: '#777',
         dateWindow: [from - room, to + room], yRangePad: 6, rightGap: 8, xRangePad: 0, animatedZooms: false,
         includeZero: (isShare(name) || isBytes(name)) && !this.view.isLog,

@@ -20,7 +20,7 @@ const source = (() => {
     return answer.json();
   };
   // Curves that are wanted at once, as by a zoom of several plots, are one question.
-  const kMostCurves = 60;
+  const kMostCurves = 500;
   let wanted = [];
   const askForCurves = async some => {
     const {from, to, width} = some[0].part;
