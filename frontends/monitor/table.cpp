@@ -96,7 +96,8 @@ void Table::restore(std::vector<double> xs, std::vector<Column> columns) {
 }
 
 double cell_width(const Detail& d) {
-  if (!(d.from <= d.to) || !std::isfinite(d.from) || !std::isfinite(d.to) || d.most == 0 || !(d.width >= 0) || std::abs(d.from) > 1e15 || d.to > 1e15)
+  if (!(d.from <= d.to) || !std::isfinite(d.from) || !std::isfinite(d.to) || d.most == 0 || !(d.width >= 0 && d.width <= 1e15) || std::abs(d.from) > 1e15 ||
+      d.to > 1e15)
     throw DataError(fmt::format("monitor: {}..{} at {} is no part of a curve; accepted: ascending, within 1e15", d.from, d.to, d.width));
   double width = d.is_counted ? 1 : std::exp2(-10);
   const auto cells = [&] { return std::floor(d.to / width) - std::floor(d.from / width) + 1; };

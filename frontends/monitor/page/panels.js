@@ -127,7 +127,7 @@ const panels = (() => {
       this.refresh().then(() => isDrawn = true);
       setTimeout(() => {
         if (!isDrawn && this.graph && this.isSeen) this.graph.updateOptions({dateWindow: range});
-      }, 60);
+      }, 150);
     }
 
     async refresh() {
