@@ -134,6 +134,7 @@ struct HttpServer::Impl {
   /// 0: nobody is there to be told
   static unsigned status_of(const error_code& error) {
     if (error == http::error::header_limit || error == http::error::buffer_overflow) return 431;
+    if (error == http::error::body_limit) return 413;
     if (error.category() == make_error_code(http::error::bad_method).category() && error != http::error::end_of_stream && error != http::error::partial_message)
       return 400;
     return 0;

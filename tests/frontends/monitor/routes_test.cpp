@@ -58,13 +58,23 @@ TEST_F(Routes, runs_and_what_they_were_given_are_json) {
 TEST_F(Routes, wrong_requests_are_refused_with_what_is_accepted) {
   std::string many;
   for (int i = 0; i < 513; ++i) many += (i ? "," : "") + id() + ".0";
-  for (const std::string& target :
-       {std::string("/api/runs?since=-1"), std::string("/api/runs?since=1&since=2"), std::string("/api/runs?x"), std::string("/api/about"),
-        std::string("/api/about?run=../../../../etc"), "/api/about?run=" + id() + "0", std::string("/api/curves"),
-        "/api/curves?of=" + id() + "&from=0&to=1&width=0", "/api/curves?of=" + id() + ".0&from=1&to=0&width=0",
-        "/api/curves?of=" + id() + ".0&from=nan&to=1&width=0", "/api/curves?of=" + id() + ".0&from=0&to=1&width=inf",
-        "/api/curves?of=" + id() + ".0&from=-1e300&to=1e300&width=0", "/api/curves?of=" + id() + ".x&from=0&to=1&width=0",
-        "/api/curves?of=&from=0&to=1&width=0", "/api/curves?of=" + many + "&from=0&to=1&width=0"}) {
+  const std::string curve = "/api/curves?of=" + id();
+  const std::vector<std::string> targets{"/api/runs?since=-1",
+                                         "/api/runs?since=1&since=2",
+                                         "/api/runs?x",
+                                         "/api/about",
+                                         "/api/about?run=../../../../etc",
+                                         "/api/about?run=" + id() + "0",
+                                         "/api/curves",
+                                         curve + "&from=0&to=1&width=0",
+                                         curve + ".0&from=1&to=0&width=0",
+                                         curve + ".0&from=nan&to=1&width=0",
+                                         curve + ".0&from=0&to=1&width=inf",
+                                         curve + ".0&from=-1e300&to=1e300&width=0",
+                                         curve + ".x&from=0&to=1&width=0",
+                                         "/api/curves?of=&from=0&to=1&width=0",
+                                         "/api/curves?of=" + many + "&from=0&to=1&width=0"};
+  for (const std::string& target : targets) {
     const Response r = ask(target);
     EXPECT_EQ(r.status, 400u) << target.substr(0, 200);
     EXPECT_NE(r.body.find("accepted: "), std::string::npos) << r.body;

@@ -23,6 +23,7 @@ class MonitorProgram : public CommandLine {
 
 TEST_F(MonitorProgram, prints_its_address_first_serves_and_ends_with_an_interrupt) {
   for (const int signal : {SIGINT, SIGTERM}) {
+    std::filesystem::remove(folder() / "out");
     const pid_t child = start({"monitor", records_.runs().string(), "--port", "0"}, with_cache());
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
     while (read_text(folder() / "out").find('\n') == std::string::npos && std::chrono::steady_clock::now() < end) std::this_thread::yield();

@@ -52,7 +52,8 @@ inline Descriptor opened(const std::filesystem::path& path) { return Descriptor(
 
 /// The only run with this name. @throws std::out_of_range if there is none
 inline nlohmann::ordered_json run_named(const monitor::RunIndex& index, const std::string& name) {
-  for (const auto& run : index.runs(0)["runs"])
+  const auto all = index.runs(0);
+  for (const auto& run : all["runs"])
     if (run["name"] == name) return run;
   throw std::out_of_range(name);
 }
