@@ -22,7 +22,7 @@ class HttpServer {
     std::size_t most_unsent_bytes = 128u << 20;     // of all answers together
     std::chrono::milliseconds request_time{15000};  // for a request to arrive, and for a connection to lie idle
     std::chrono::milliseconds answer_time{60000};   // for an answer to be taken
-    std::chrono::milliseconds event_every{500};     // at most one event in it
+    std::chrono::milliseconds event_every{1000};    // at most one event in it
   };
   struct Content {
     std::function<bool(std::string_view host)> accepts_host;

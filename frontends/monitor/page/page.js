@@ -104,6 +104,8 @@ addEventListener('DOMContentLoaded', () => {
     }
   }
 
+  const whyEmpty = () => !runs.size ? 'No run.jsonl is here yet; `gemel train --log-dir DIR` writes one.' : chosen().length ? 'Nothing to draw yet.' : 'Choose runs to draw them.';
+
   function showPanels(changed) {
     const before = known;
     known = panels.arranged(before, chosen(), view);
@@ -115,7 +117,7 @@ addEventListener('DOMContentLoaded', () => {
     const elements = [...known.values()].map(panel => panel.element);
     const isSame = elements.length === $('panels').children.length && elements.every((element, i) => element === $('panels').children[i]);
     if (!isSame) $('panels').replaceChildren(...elements);
-    if (!elements.length) $('panels').replaceChildren(made('p', 'empty', runs.size ? 'Choose runs to draw them.' : 'No run.jsonl is here yet; `gemel train --log-dir DIR` writes one.'));
+    if (!elements.length) $('panels').replaceChildren(made('p', 'empty', whyEmpty()));
     for (const [key, panel] of known) {
       if (!before.has(key)) seen.observe(panel.element);
       if (!changed || !before.has(key) || panel.lines.some(line => changed.has(line.run.id))) panel.refresh();

@@ -1,6 +1,7 @@
 // The server among clients that mean it no good: it answers what is right, refuses what is not, and neither waits nor grows.
 #include "frontends/monitor/http_server.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
