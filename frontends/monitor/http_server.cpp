@@ -234,7 +234,10 @@ struct HttpServer::Impl {
 HttpServer::HttpServer(const Options& options, Content content) : impl_(std::make_unique<Impl>(options, std::move(content))) {
   error_code error;
   const auto address = asio::ip::make_address(options.address, error);
-  const auto fail = [&] { throw DataError(fmt::format("monitor: cannot listen at {} port {}: {}", options.address, options.port, error.message())); };
+  const auto fail = [&] {
+    throw DataError(fmt::format("monitor: cannot listen at {} port {}: {}; accepted: an address of this machine, a free port, 0 for any", options.address,
+                                options.port, error.message()));
+  };
   if (error) fail();
   const tcp::endpoint endpoint(address, options.port);
   auto& acceptor = impl_->acceptor;
