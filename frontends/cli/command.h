@@ -22,6 +22,7 @@ int tune(const Arguments& arguments);
 int tokenize(const Arguments& arguments);
 int ops(const Arguments& arguments);
 int study(const Arguments& arguments);
+int monitor(const Arguments& arguments);
 int doctor(const Arguments& arguments);
 
 }  // namespace gemel::cli

@@ -42,6 +42,7 @@ constexpr std::array kCommands{
     Command{"generate", "a language model goes on from a text", generate},
     Command{"bench", "measures training and inference, case by case", bench},
     Command{"study", "published comparisons on this machine, with a report", study},
+    Command{"monitor", "runs as they go, on a page in the browser", monitor},
     Command{"tune", "measures kernel variants on this device and keeps the best", tune},
     Command{"tokenize", "texts to the numbers of a vocabulary", tokenize},
     Command{"ops", "the operator reference", ops},

@@ -36,6 +36,7 @@ const std::vector<Layer>& layers() {
                                                     "frontends/distributed",
                                                     "frontends/domains",
                                                     "frontends/study",
+                                                    "frontends/monitor",
                                                     "frontends/cli",
                                                     "tests",
                                                     "benchmarks"};
@@ -51,6 +52,7 @@ const std::vector<Layer>& layers() {
       {"frontends/domains", {"engine/base", "engine", "datasets", "frontends", "frontends/train"}},
       {"frontends/distributed", {"engine/base", "engine", "datasets", "parallel", "frontends", "frontends/train"}},
       {"frontends/study", {"engine/base", "datasets"}},
+      {"frontends/monitor", {"engine/base"}},
       {"frontends/cli", all},
       {"tests", all},
       {"benchmarks", all},

@@ -1,5 +1,7 @@
 #include "tests/support/faults/fuzz_targets.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -15,6 +17,7 @@
 #include "datasets/texts/translation_dataset.h"
 #include "datasets/texts/wordpiece.h"
 #include "engine/base/error.h"
+#include "engine/base/files/descriptor.h"
 #include "engine/core/session.h"
 #include "engine/files/foreign_formats.h"
 #include "engine/files/safetensors.h"
@@ -25,6 +28,7 @@
 #include "frontends/distributed/pipeline/state_message.h"
 #include "frontends/graph/graph.h"
 #include "frontends/models/texts/bert.h"
+#include "frontends/monitor/run_file.h"
 #include "frontends/nn/layers/layers.h"
 #include "frontends/nn/state/state_dict.h"
 #include "frontends/optim/optimizer.h"
@@ -293,6 +297,16 @@ FuzzTarget trace() {
           [](std::string_view text) { cli::unpacked(text); }};
 }
 
+FuzzTarget run_record() {
+  return {{"{\"event\":\"start\",\"model\":\"m\"}\n{\"event\":\"step\",\"step\":2,\"loss\":1e-3,\"ms\":4}\n{\"event\":\"usage\",\"rank\":1,\"seconds\":2.5}\n"},
+          [](std::string_view text) {
+            monitor::RunFile read;
+            const Descriptor record = open_regular("monitor", written("run.jsonl", text), O_RDONLY);
+            while (read.read_some(record.get(), 16)) continue;
+            if (read.runs().empty()) throw DataError("no run");
+          }};
+}
+
 /// An argument a line.
 FuzzTarget options() {
   return {{"--model\nlenet\n--dataset\nsynthetic\n--batch-size\n32\n--epochs\n2",
@@ -361,6 +375,7 @@ constexpr Entry kTargets[] = {
     {"stage_state", stage_state},
     {"trace", trace},
     {"limits", limits},
+    {"run_record", run_record},
     {"options", options},
 };
 constexpr auto kNames = [] {
