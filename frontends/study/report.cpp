@@ -108,8 +108,8 @@ Grid agreement_grid(const Results& results) {
       .caption =
           "Peers start from Gemel's weights and data. A row of theirs is shown only if their outputs, and the losses of five steps on one batch without "
           "dropout, agree with Gemel's: outputs within 1e-3 of the largest, losses within 1e-3 and a tenth of what these steps change the loss by. The "
-          "rate is the case's, or that divided by 10 until Gemel's own losses agree within 1e-4 with those of the batch in reverse order: above it, a deep "
-          "untrained network magnifies rounding",
+          "rate is the case's, or that divided by 10 until five steps take at most a tenth of the loss and Gemel's own losses agree within 1e-4 with those of "
+          "the batch in reverse order: above it, a deep untrained network magnifies rounding",
       .head = {"case", "outputs differ by", "losses differ by", "five steps change the loss by", "rate"},
       .rows = {}};
   for (const auto& [name, found] : results.agreements())

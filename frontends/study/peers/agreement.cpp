@@ -25,6 +25,7 @@ constexpr std::array kDecisive{"model",        "config",    "lstm",     "classes
                                "sync-bn",      "clip-norm", "platform", "device",   "threads", "weights",     "label-smoothing"};
 constexpr int kSteps = 5;
 constexpr const char* kReversed = "reversed";
+constexpr double kGentle = 0.1;   // of the first loss: what five steps may take of it
 constexpr double kSteady = 1e-4;  // how far Gemel's losses may be from its own when the batch is in reverse order, by which nothing but rounding changes
 constexpr int kTenths = 10;       // of the rate, at most, until they are
 
@@ -36,7 +37,7 @@ bool says_something(const Json& value) { return !value.is_null() && value != "" 
 std::vector<std::int64_t> extents_of(const std::string& input) {
   std::vector<std::int64_t> out;
   std::istringstream in(input);
-  for (std::string word; std::getline(in, word, 'x');) out.push_back(std::stoll(word));
+  for (std::string word; std::getline(in, word, 'x');) out.push_back(std::strtoll(word.c_str(), nullptr, 10));
   return out;
 }
 
@@ -56,7 +57,7 @@ std::vector<double> read_floats(const fs::path& file) {
 template <class Scale>
 double distance(const std::vector<double>& a, const std::vector<double>& b, Scale scale) {
   double out = 0;
-  for (std::size_t i = 0; i < a.size(); ++i)
+  for (std::size_t i = 0; i < a.size() && !std::isnan(out); ++i)
     if (const double d = std::abs(a[i] - b[i]) / scale(b[i]); !(d <= out)) out = d;
   return out;
 }
@@ -232,7 +233,7 @@ void Agreement::find_losses(Start& start) const {
   for (int tenths = 0; tenths < kTenths; ++tenths, start.rate /= 10) {
     spec["lr"] = start.rate;
     const std::vector<double> losses = losses_on(start.folder);
-    if (losses.size() != kSteps || losses.back() >= losses.front()) continue;
+    if (losses.size() != kSteps || losses.back() >= losses.front() || losses.front() - losses.back() > kGentle * losses.front()) continue;
     const std::vector<double> again = losses_on(start.folder / kReversed);
     if (again.size() != kSteps || !(distance_of_losses(again, losses) <= kSteady)) continue;
     start.losses = losses;
@@ -257,9 +258,14 @@ Json Agreement::compared(const Case& ready, Start& start, ProcessRecord& run) co
   words.emplace_back("--check");
   run.command = fmt::format("{}", fmt::join(words, " "));
   run_words(words, start.folder);
-  const Json made = Json::parse(text_of(out), nullptr, false);
-  if (!made.is_object() || !made.contains("outputs")) throw Failure{"failed", "it left no outputs"};
-  const auto outputs = made["outputs"].get<std::vector<double>>(), losses = made.value("losses", Json::array()).get<std::vector<double>>();
+  const Json made = Json::parse(text_of(out), nullptr, false);  // which takes no NaN
+  std::vector<double> outputs, losses;
+  try {
+    outputs = made.at("outputs").get<std::vector<double>>();
+    losses = made.value("losses", Json::array()).get<std::vector<double>>();
+  } catch (const Json::exception&) {
+    throw Failure{"failed", "it disagrees with Gemel: it left no outputs that are numbers"};
+  }
   const std::vector<double> none, &expected = is_training(spec) ? start.losses : none;
   if (outputs.size() != start.outputs.size() || losses.size() != expected.size())
     throw Failure{"failed", fmt::format("it disagrees with Gemel: {} outputs and {} losses; accepted: {} and {}", outputs.size(), losses.size(),

@@ -92,8 +92,13 @@ TEST_F(StudyPeers, are_shown_where_they_agree_and_are_gaps_with_their_reasons_el
     const Json& disagrees = all[name + "tensorflow best"][0];
     EXPECT_EQ(disagrees["status"], "failed");
     EXPECT_EQ(disagrees["mode"], "best");
-    EXPECT_TRUE(disagrees["reason"].get<std::string>().starts_with("it disagrees with Gemel: outputs by 0.01 of the largest")) << disagrees["reason"];
-    EXPECT_NEAR(disagrees["agreement"]["outputs"].get<double>(), 0.01, 1e-6);
+    const bool has_nan = name == "infer/";
+    EXPECT_TRUE(disagrees["reason"].get<std::string>().starts_with(has_nan ? "it disagrees with Gemel: it left no outputs that are numbers"
+                                                                           : "it disagrees with Gemel: outputs by 0.01 of the largest, losses by 0, "))
+        << disagrees["reason"];
+    if (!has_nan) {
+      EXPECT_NEAR(disagrees["agreement"]["outputs"].get<double>(), 0.01, 1e-6);
+    }
     EXPECT_EQ(all[name + "openvino"][0]["status"], "failed");
     EXPECT_EQ(all[name + "openvino"][0]["reason"], "it ended with status 139");
   }
@@ -104,7 +109,7 @@ TEST_F(StudyPeers, are_shown_where_they_agree_and_are_gaps_with_their_reasons_el
   const std::string report = read_text(folder() / "r/report.md");
   EXPECT_NE(report.find("| work | eager | pytorch | tensorflow best | onnxruntime | openvino |"), std::string::npos) << report;
   EXPECT_NE(report.find("| train/pytorch | 0.0e+00 | 0.0e+00 | "), std::string::npos) << report;
-  EXPECT_EQ(Json::parse(read_text(folder() / "r/results.json"))["agreements"].size(), 4u);
+  EXPECT_EQ(Json::parse(read_text(folder() / "r/results.json"))["agreements"].size(), 3u);
   EXPECT_FALSE(fs::exists(folder() / "r/start")) << "weights are not kept";
 }
 
