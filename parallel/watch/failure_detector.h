@@ -38,6 +38,7 @@ class FailureDetector {
   struct Callbacks {
     std::function<void(const Loss&)> on_loss = {};            // once, on every rank except those that reported the error themselves
     std::function<void(const std::string&)> on_warning = {};  // on rank 0
+    std::function<void(const Loss&)> on_departure = {};       // on rank 0, for each rank that is lost and not needed: see `need_only`
     std::function<std::string()> detail = {};                 // detail of what this rank waits for, such as "the gradient of fc.weight"; may be empty
   };
 
@@ -56,6 +57,9 @@ class FailureDetector {
   /// @param announced  `address` of rank 0
   /// @throws CommError naming ranks, hosts and addresses if they do not connect within `connect_s`
   void connect(const std::string& announced);
+
+  /// On rank 0: from here on the loss of a rank of this number or a larger one does not end the job.
+  void need_only(int ranks);
 
   /// Reports that this rank made progress. Cheap, from any thread.
   void progress();

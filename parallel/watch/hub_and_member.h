@@ -93,6 +93,8 @@ class WatchSide : public WatchLoop::Events {
   void start();
   /// Reports that this rank failed.
   virtual void fail(const std::string& error) = 0;
+  /// The loss of a rank of this number or a larger one does not end the job.
+  virtual void need_only(int /*ranks*/) {}
   /// Ends this rank in order; `parted` is called when that is done.
   virtual void part() = 0;
 

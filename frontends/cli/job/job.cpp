@@ -66,10 +66,12 @@ void Job::become_rank(std::function<std::unique_ptr<parallel::Communicator>()> c
 
 void Job::watch_others() {
   const std::vector<std::string>& hosts = communication_->placement().hosts;
-  watch_ = std::make_unique<parallel::FailureDetector>(rank(), hosts, options_.watch,
-                                                       parallel::FailureDetector::Callbacks{.on_loss = [this](const parallel::Loss& loss) { lost(loss); },
-                                                                                            .on_warning = [](const std::string& line) { tell(line); },
-                                                                                            .detail = [this] { return communication_->doing(); }});
+  watch_ =
+      std::make_unique<parallel::FailureDetector>(rank(), hosts, options_.watch,
+                                                  parallel::FailureDetector::Callbacks{.on_loss = [this](const parallel::Loss& loss) { lost(loss); },
+                                                                                       .on_warning = [](const std::string& line) { tell(line); },
+                                                                                       .on_departure = [this](const parallel::Loss& loss) { departed(loss); },
+                                                                                       .detail = [this] { return communication_->doing(); }});
   std::string address = watch_->address();
   address.resize(std::size_t{1} << 13, ' ');
   communication_->run([&](parallel::Collectives& c) { c.broadcast(std::as_writable_bytes(std::span(address))); });
@@ -85,11 +87,35 @@ void Job::lost(const parallel::Loss& loss) {
   const std::string line = parallel::describe(loss, size(), rank(), watch_->waiting_for());
   if (rank() == speaker) tell(line);
   communication_->abort(line);
+  {
+    const std::lock_guard lock(means_mutex_);
+    if (means_.abort) means_.abort(line);
+  }
   std::thread([] {
     std::this_thread::sleep_for(kLastWords);
     _exit(Launched::failed());
   }).detach();
   tell_launcher(loss);  // the folder may be one that does not answer
+}
+
+/// In the watch's thread.
+void Job::departed(const parallel::Loss& loss) {
+  tell(parallel::describe(loss, size(), rank(), "") + "; the others go on");
+  const std::lock_guard lock(means_mutex_);
+  if (means_.lose) means_.lose(loss.rank, loss.why);
+}
+
+void Job::communicate_by(OwnMeans means) {
+  const std::lock_guard lock(means_mutex_);
+  means_ = std::move(means);
+}
+
+bool Job::outlives_ranks() const { return strategy().style().outlives_ranks && launched_.survives; }
+
+bool Job::need_only(int ranks) {
+  if (!outlives_ranks()) return false;
+  watch_->need_only(ranks);
+  return true;
 }
 
 /// What is left is the end of MPI, in which each waits for all: one that falls silent there is watched by nobody.
@@ -135,7 +161,7 @@ int Job::carry_out(const std::function<int()>& body) {
   int status = 1;
   try {
     status = body();
-    if (watch_) communication_->run([](parallel::Collectives& c) { c.barrier(); });  // as long as one is at work, all watch
+    if (watch_ && !outlives_ranks()) communication_->run([](parallel::Collectives& c) { c.barrier(); });  // as long as one is at work, all watch
   } catch (const ReportedError&) {
     throw;
   } catch (const std::exception& e) {
@@ -157,6 +183,11 @@ int Job::carry_out(const std::function<int()>& body) {
   }
   if (watch_) {
     watch_->goodbye();
+    if (outlives_ranks()) {
+      if (rank() == 0) tell_end(status);
+      communication_->abort("the job is over");  // the end of MPI would wait for all ranks, of which some may be lost
+      return status;
+    }
     end_within(options_.watch.heartbeat_s);
   }
   return status;

@@ -47,7 +47,7 @@ LostRank LostRank::of(const Json& json) {
 }
 
 std::string Launched::text() const {
-  Json out{{"checks", checks}, {"restart", restart}, {"losses", losses}};
+  Json out{{"checks", checks}, {"restart", restart}, {"survives", survives}, {"losses", losses}};
   if (lost) out["lost"] = lost->json();
   return text_of(out);
 }
@@ -60,12 +60,20 @@ Launched Launched::here() {
   if (text == nullptr) return {};
   try {
     const Json json = Json::parse(text);
-    Launched out{.checks = json.at("checks").get<bool>(), .restart = json.at("restart").get<int>(), .losses = json.at("losses").get<std::string>()};
+    Launched out{.checks = json.at("checks").get<bool>(),
+                 .restart = json.at("restart").get<int>(),
+                 .survives = json.at("survives").get<bool>(),
+                 .losses = json.at("losses").get<std::string>()};
     if (json.contains("lost")) out.lost = LostRank::of(json["lost"]);
     return out;
   } catch (const Json::exception&) {
     throw UsageError(fmt::format("{}: '{}' is not accepted; accepted: what gemel launch sets for its processes", kVariable, text));
   }
+}
+
+void tell_end(int status) {
+  const std::string text = fmt::format("{}{}\n", kEndLine, status);
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
 /// By one short write, and not by way of another file: mpirun may end this process a second after the loss.

@@ -29,6 +29,7 @@ struct Launched {
   bool checks = false;           // true: ranks check if they could train, then end
   int restart = 0;               // number of earlier starts of the job
   std::optional<LostRank> lost;  // the rank whose loss ended the start before
+  bool survives = false;         // true: the loss of a rank does not end mpirun, nor need it end the others
   std::string losses;            // prefix of the files in which ranks report a loss; empty: they do not report
 
   std::string text() const;
@@ -42,6 +43,11 @@ struct Launched {
   /// @throws UsageError if `gemel launch` cannot have said it
   static Launched here();
 };
+
+/// Tells the launcher on standard error that the job ended so, for mpirun does not where ranks may be lost.
+void tell_end(int status);
+/// Beginning of that line.
+inline constexpr const char* kEndLine = "gemel-launch: the job ended with status ";
 
 /// Reports from a surviving rank to the launcher that another rank was lost. If the file cannot be written, the launcher has only what mpirun reports.
 /// @param rank  the reporting rank
