@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
+#include "engine/base/resource_limits.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/strategies/strategy.h"
 #include "frontends/cli/system/console.h"
@@ -20,6 +21,11 @@
 
 namespace gemel::cli {
 namespace {
+
+struct Finally {
+  std::function<void()> then;
+  ~Finally() { then(); }
+};
 
 /// After a loss, for the run to write its record; then the process ends whatever it does.
 constexpr std::chrono::seconds kLastWords{3};
@@ -86,6 +92,7 @@ void Job::lost(const parallel::Loss& loss) {
   const int speaker = loss.ranks.empty() && loss.rank == 0 ? 1 : 0;  // an error of its own rank 0 tells itself
   const std::string line = parallel::describe(loss, size(), rank(), watch_->waiting_for());
   if (rank() == speaker) tell(line);
+  if (rank() == speaker && outlives_ranks()) tell_end(Launched::failed());
   communication_->abort(line);
   {
     const std::lock_guard lock(means_mutex_);
@@ -115,6 +122,7 @@ bool Job::outlives_ranks() const { return strategy().style().outlives_ranks && l
 bool Job::need_only(int ranks) {
   if (!outlives_ranks()) return false;
   watch_->need_only(ranks);
+  tell_begin();
   return true;
 }
 
@@ -133,13 +141,20 @@ void Job::tell_launcher(const parallel::Loss& loss) const {
   if (loss.ranks.empty()) tell_loss(launched_, rank(), {.rank = loss.rank, .ranks = size(), .host = loss.host, .why = loss.why});
 }
 
+/// Where not every rank of this machine computes all the time, of cores that all are bound to.
+int Job::cores_where_some_sleep() const {
+  const std::vector<int> beside = communication_->placement().beside(rank());
+  const auto computing = std::ranges::count_if(beside, [this](int r) { return strategy().computes(r); });
+  return computing == std::ssize(beside) || computing == 0 ? 0 : allowed_cores().count() / static_cast<int>(computing);
+}
+
 opencl::DeviceOptions Job::share_of(opencl::DeviceOptions device) const {
   if (!communication_) return device;
   const parallel::Placement& placement = communication_->placement();
   const std::size_t beside = placement.beside(rank()).size(), self = at(placement.local_rank[at(rank())]);
   device.memory_sharers = {.of_host = static_cast<int>(beside), .of_process = parallel::mpi_launch() ? 1 : static_cast<int>(beside)};
   if (device.threads == 0) {  // before a driver starts, which would place the workers of every rank on the first processors
-    device.threads = std::max(1, placement.cores[at(rank())]);
+    device.threads = std::max({1, placement.cores[at(rank())], cores_where_some_sleep()});
     device.threads_are_a_share = true;
   }
   std::vector<DeviceName> names = options_.devices;
@@ -166,6 +181,9 @@ int Job::carry_out(const std::function<int()>& body) {
     throw;
   } catch (const std::exception& e) {
     const ReportedError told{dynamic_cast<const UsageError*>(&e) ? kWrongUsage : Launched::failed()};
+    const Finally tells_end{[&] {
+      if (outlives_ranks()) tell_end(told.status);
+    }};
     const std::string why = worded(e);
     if (is_over_.exchange(true)) throw told;
     if (!watch_) {

@@ -66,6 +66,7 @@ class Job {
   void lost(const parallel::Loss& loss);
   void departed(const parallel::Loss& loss);
   bool outlives_ranks() const;
+  int cores_where_some_sleep() const;
   void end_within(double seconds);
   void tell_launcher(const parallel::Loss& loss) const;
   ParallelOptions options_;

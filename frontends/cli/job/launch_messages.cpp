@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -71,9 +72,29 @@ Launched Launched::here() {
   }
 }
 
-void tell_end(int status) {
-  const std::string text = fmt::format("{}{}\n", kEndLine, status);
+namespace {
+
+constexpr std::string_view kBegins = "ranks may be lost", kEnds = "the job ends with status ";
+
+void tell_launcher(const std::string& what) {
+  const std::string text = fmt::format("{}{}\n", kLauncherLine, what);
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace
+
+void tell_begin() { tell_launcher(std::string(kBegins)); }
+void tell_end(int status) { tell_launcher(fmt::format("{}{}", kEnds, status)); }
+
+LauncherLine LauncherLine::of(std::string_view line) {
+  if (!line.starts_with(kLauncherLine)) return {};
+  line.remove_prefix(std::string_view(kLauncherLine).size());
+  if (line == kBegins) return {.begins = true};
+  if (!line.starts_with(kEnds)) return {};
+  line.remove_prefix(kEnds.size());
+  int status = 1;
+  std::from_chars(line.data(), line.data() + line.size(), status);
+  return {.status = status};
 }
 
 /// By one short write, and not by way of another file: mpirun may end this process a second after the loss.

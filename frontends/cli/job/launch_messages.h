@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gemel::cli {
@@ -44,10 +45,18 @@ struct Launched {
   static Launched here();
 };
 
-/// Tells the launcher on standard error that the job ended so, for mpirun does not where ranks may be lost.
+// Lines on standard error for the launcher, where mpirun ends with 0 whatever becomes of its ranks.
+inline constexpr const char* kLauncherLine = "gemel-launch: ";  // beginning of all
+/// Tells that ranks may be lost from here on.
+void tell_begin();
+/// Tells that the job ended so, or will within seconds.
 void tell_end(int status);
-/// Beginning of that line.
-inline constexpr const char* kEndLine = "gemel-launch: the job ended with status ";
+/// What such a line tells: nothing, that ranks may be lost, or a status.
+struct LauncherLine {
+  bool begins = false;
+  std::optional<int> status{};
+  static LauncherLine of(std::string_view line);
+};
 
 /// Reports from a surviving rank to the launcher that another rank was lost. If the file cannot be written, the launcher has only what mpirun reports.
 /// @param rank  the reporting rank
