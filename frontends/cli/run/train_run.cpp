@@ -252,7 +252,7 @@ void TrainRun::make_trainer() {
                               .reporter = this,
                               .ranks = &shared_->ranks(),
                               .stepper = &shared_->stepper()},
-                   options, identity_of(options_, *work_));
+                   options, identity_of(options_, *work_, job_.size()));
 }
 
 void TrainRun::resume() {

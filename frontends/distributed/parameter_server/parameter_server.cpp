@@ -105,7 +105,7 @@ void ParameterServer::take_gradient(int rank, const ServerDelivery& delivery) {
     throw CommError(
         fmt::format("parameter server: rank {} sent a gradient of {} bytes; accepted: {}", rank, delivery.payload.size(), shard + std::ssize(statistics_)));
   worker.number.reset();
-  if (std::exchange(worker.is_late, false)) return drop(rank, number);
+  if (std::exchange(worker.is_late, false)) return drop(rank);  // others have its part
   worker.doing = Doing::has_trained;
   gradients_.push_back({.worker = rank,
                         .number = number,
@@ -248,8 +248,7 @@ void ParameterServer::keep_gradients_of(int worker) {
   }
 }
 
-void ParameterServer::drop(int rank, std::int64_t number) {
-  if (parts_) parts_->give_back(number);
+void ParameterServer::drop(int rank) {
   if (staleness_.is_under_way(rank)) staleness_.drop(rank);
   tell_servers({Kind::drop, {rank}});
   workers_.at(rank).doing = Doing::waits;
@@ -259,7 +258,10 @@ void ParameterServer::drop(int rank, std::int64_t number) {
 void ParameterServer::recall() {
   const auto trains = [](const auto& one) { return one.second.doing == Doing::trains; };
   while (std::ranges::any_of(workers_, trains)) handle(peers_->next());
-  for (const Gradient& g : std::exchange(gradients_, {})) drop(g.worker, g.number);
+  for (const Gradient& g : std::exchange(gradients_, {})) {
+    if (parts_) parts_->give_back(g.number);
+    drop(g.worker);
+  }
 }
 
 // ---- updates

@@ -92,7 +92,7 @@ class ParameterServer : public train::Ranks, public train::Stepper {
   train::Sums update(std::vector<Gradient> gradients, double rate);
   void update_statistics(const std::vector<Gradient>& gradients, std::span<const double> weights);
   void leave_late_ones();
-  void drop(int worker, std::int64_t number);
+  void drop(int worker);
   void begin_epoch(std::int64_t epoch, std::int64_t first_step);
   void begin_evaluation();
 
