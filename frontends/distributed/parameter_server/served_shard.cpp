@@ -33,10 +33,12 @@ void ServedShard::update(std::span<const Part> parts, const ReachedParameters& r
   if (parts.size() == 1) {  // as it is
     shards_.write(server_, SlabShards::What::gradients, parts[0].gradient);
   } else {
-    sum_.resize(at(bytes()) / sizeof(float));
-    for (std::size_t i = 0; i < parts.size(); ++i)
-      parallel::add_weighted(sum_, parts[i].gradient, static_cast<float>(parts[i].weight), i == 0 ? parallel::Sum::begins : parallel::Sum::goes_on);
-    shards_.write(server_, SlabShards::What::gradients, std::as_bytes(std::span(sum_)));
+    shards_.write(server_, SlabShards::What::gradients, [&](std::span<std::byte> bytes, std::size_t first) {
+      const std::span sum(reinterpret_cast<float*>(bytes.data()), bytes.size() / sizeof(float));
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        parallel::add_weighted(sum, parts[i].gradient.subspan(first, bytes.size()), static_cast<float>(parts[i].weight),
+                               i == 0 ? parallel::Sum::begins : parallel::Sum::goes_on);
+    });
   }
   Values gradients(optimizer_.parameters().size());
   for (const std::size_t i : numbers_[at(server_)])

@@ -45,7 +45,6 @@ class ServedShard {
   int server_;
   optim::Optimizer& optimizer_;
   std::vector<std::vector<std::size_t>> numbers_;  // [server] its parameters, by the optimizer's numbers
-  std::vector<float> sum_;
 };
 
 }  // namespace gemel::distributed

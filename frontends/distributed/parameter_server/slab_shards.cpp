@@ -1,6 +1,7 @@
 #include "frontends/distributed/parameter_server/slab_shards.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "engine/base/hash.h"
 #include "engine/base/numbers.h"
@@ -56,9 +57,16 @@ void SlabShards::read(int server, What what, std::span<std::byte> to) const {
 }
 
 void SlabShards::write(int server, What what, std::span<const std::byte> from) const {
+  write(server, what, [from](std::span<std::byte> bytes, std::size_t first) { std::memcpy(bytes.data(), from.data() + first, bytes.size()); });
+}
+
+void SlabShards::write(int server, What what, const std::function<void(std::span<std::byte>, std::size_t)>& make) const {
+  std::size_t first = 0;
   for (const Range& r : of_[at(server)]) {
-    gemel::write(view(r, what), from.first(at(r.elements * kFloat)));
-    from = from.subspan(at(r.elements * kFloat));
+    const Value to = view(r, what);
+    to.session().interpreter().write(to, [&](std::span<std::byte> bytes) { make(bytes, first); });
+    count_write(*to.storage());
+    first += at(r.elements * kFloat);
   }
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -31,6 +33,9 @@ class SlabShards {
   /// Copies a server's shard to the host. Waits for the device.
   void read(int server, What what, std::span<std::byte> to) const;
   void write(int server, What what, std::span<const std::byte> from) const;
+  /// Has the host make a shard, in the device's own memory where it can.
+  /// @param make  fills in the bytes that begin `first` bytes from the shard's beginning
+  void write(int server, What what, const std::function<void(std::span<std::byte> bytes, std::size_t first)>& make) const;
 
  private:
   /// Pages of a slab.
