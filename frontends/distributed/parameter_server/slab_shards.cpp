@@ -19,8 +19,7 @@ SlabShards::SlabShards(Session& session, train::Task& task, const Specs& batch, 
   std::vector<std::int64_t> bytes;
   for (const Value& p : parameters) bytes.push_back(Slab::pages_for(p.spec()) * Slab::kPageElements * kFloat);
   const std::vector<int> server = parallel::shards_of(bytes, servers);
-  std::vector<std::size_t> order = train::backward_outline(session, task, batch).order;  // as one process has it
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return server[i]; });
+  const std::vector<std::size_t> order = train::backward_outline(session, task, batch).order;  // as one process has it, so that norms are summed in its order
   train::pack_parameters(task.module(), order);
   for (const std::size_t i : order) {
     const Node& node = *parameters[i].node();

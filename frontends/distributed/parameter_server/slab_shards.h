@@ -1,4 +1,4 @@
-// SlabShards: a model's trained parameters in slabs, in which those of each server lie together.
+// SlabShards: a model's trained parameters in slabs, and which ranges of these are each server's.
 #pragma once
 #include <cstddef>
 #include <cstdint>

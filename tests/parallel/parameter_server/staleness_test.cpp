@@ -14,10 +14,10 @@ namespace {
 /// Workers that take so long for a step. Each reads as soon as it may, and its gradient is applied as soon as it may be.
 struct Simulation {
   std::optional<std::int64_t> bound;
-  std::vector<int> times;                  // [worker] of a step, and with `jitter` up to as much more
+  std::vector<int> times;  // [worker] of a step, and with `jitter` up to as much more
   bool jitter = false;
   std::int64_t most_updates = 0, most_behind = 0;
-  std::vector<std::int64_t> steps;         // [worker]
+  std::vector<std::int64_t> steps;  // [worker]
 
   void run(std::int64_t updates) {
     Staleness rule(bound);
