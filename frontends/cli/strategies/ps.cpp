@@ -84,12 +84,13 @@ class ServedModel : public WholeModel {
     options.lost = [this](int rank, const std::string& why) {
       use_.record({{"event", "lost"}, {"rank", rank}, {"host", job_.communication()->placement().hosts[static_cast<std::size_t>(rank)]}, {"why", why}});
     };
+    const distributed::ServerMeans means{*job_.communication(), alarm_};
     if (job_.rank() == 0)
-      server_ = std::make_unique<ParameterServer>(session_, *job_.communication(), task_, use_.shard, alarm_, options);
+      server_ = std::make_unique<ParameterServer>(session_, task_, use_.shard, means, options);
     else if (options_.is_server(job_.rank()))
-      other_ = std::make_unique<ShardServer>(session_, *job_.communication(), task_, use_.shard, alarm_, options);
+      other_ = std::make_unique<ShardServer>(session_, task_, use_.shard, means, options);
     else
-      worker_ = std::make_unique<ServerWorker>(session_, *job_.communication(), task_, use_.shard, alarm_, options);
+      worker_ = std::make_unique<ServerWorker>(session_, task_, use_.shard, means, options);
   }
 
  private:

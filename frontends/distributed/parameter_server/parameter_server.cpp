@@ -19,17 +19,16 @@ using parallel::ServerDelivery;
 using parallel::ServerMessage;
 using Kind = ServerMessage::Kind;
 
-ParameterServer::ParameterServer(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& batch,
-                                 std::shared_ptr<parallel::ServerAlarm> alarm, ParameterServerOptions options)
+ParameterServer::ParameterServer(Session& session, train::Task& task, const Specs& batch, const ServerMeans& means, ParameterServerOptions options)
     : session_(session),
-      alarm_(std::move(alarm)),
+      alarm_(means.alarm),
       options_(std::move(options)),
       shards_(session, task, batch, options_.servers),
       buffers_(values_of(task.module().parameters().buffers())),
       constants_(values_of(untrained(task.module()))),
       staleness_(options_.rule.synchronous() ? std::nullopt : options_.rule.staleness) {
   const std::int64_t shard = shards_.bytes(0) + buffers_.bytes();
-  links_ = link_servers(communication, *alarm_, options_, {.sends = shard, .takes = shard});
+  links_ = link_servers(means.communication, *alarm_, options_, {.sends = shard, .takes = shard});
   peers_.emplace(std::move(links_.connections), *alarm_);
   for (int rank = options_.servers; rank < options_.ranks(); ++rank) {
     workers_.emplace(rank, Worker{});

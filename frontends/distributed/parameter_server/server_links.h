@@ -30,6 +30,12 @@ struct ParameterServerOptions {
   int parts() const { return workers - rule.backup; }
 };
 
+/// How the ranks meet, and how their waits end.
+struct ServerMeans {
+  parallel::CommunicationThread& communication;  // used to connect alone
+  std::shared_ptr<parallel::ServerAlarm> alarm;
+};
+
 struct ServerLinks {
   parallel::ServerConnections connections;                           // of a worker: to the servers; of a server: to all that connect to it, or server 0
   std::map<int, std::unique_ptr<parallel::SharedRegion>> regions{};  // of a server: [worker] where its shard is put

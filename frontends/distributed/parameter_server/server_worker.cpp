@@ -26,12 +26,11 @@ std::int64_t all_bytes(const SlabShards& shards) {
 
 }  // namespace
 
-ServerWorker::ServerWorker(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& batch,
-                           std::shared_ptr<parallel::ServerAlarm> alarm, ParameterServerOptions options)
+ServerWorker::ServerWorker(Session& session, train::Task& task, const Specs& batch, const ServerMeans& means, ParameterServerOptions options)
     : session_(session),
       task_(task),
-      rank_(communication.rank()),
-      alarm_(std::move(alarm)),
+      rank_(means.communication.rank()),
+      alarm_(means.alarm),
       options_(std::move(options)),
       shards_(session, task, batch, options_.servers),
       buffers_(values_of(task.module().parameters().buffers())),
@@ -39,7 +38,7 @@ ServerWorker::ServerWorker(Session& session, parallel::CommunicationThread& comm
   std::int64_t largest = constants_.bytes();
   for (int s = 0; s < options_.servers; ++s) largest = std::max(largest, shards_.bytes(s) + buffers_.bytes());
   const std::int64_t outbox = all_bytes(shards_) + buffers_.bytes();
-  links_ = link_servers(communication, *alarm_, options_, {.sends = outbox, .takes = largest});
+  links_ = link_servers(means.communication, *alarm_, options_, {.sends = outbox, .takes = largest});
   if (links_.region) {
     outbox_ = links_.region->bytes();
   } else {

@@ -17,8 +17,7 @@ class ServerWorker : public train::Ranks, public train::Stepper {
  public:
   /// Packs the task's parameters and connects. Collective.
   /// @param batch  specs of this worker's part of a batch
-  ServerWorker(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& batch,
-               std::shared_ptr<parallel::ServerAlarm> alarm, ParameterServerOptions options);
+  ServerWorker(Session& session, train::Task& task, const Specs& batch, const ServerMeans& means, ParameterServerOptions options);
   /// @param optimizer  whose parameters, in its order, have gradients. It updates nothing here
   void attach(const optim::Optimizer& optimizer, const train::StepOptions& step);
 

@@ -14,11 +14,10 @@ using parallel::ServerDelivery;
 using parallel::ServerMessage;
 using Kind = ServerMessage::Kind;
 
-ShardServer::ShardServer(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& batch,
-                         std::shared_ptr<parallel::ServerAlarm> alarm, ParameterServerOptions options)
-    : rank_(communication.rank()), alarm_(std::move(alarm)), options_(std::move(options)), shards_(session, task, batch, options_.servers) {
+ShardServer::ShardServer(Session& session, train::Task& task, const Specs& batch, const ServerMeans& means, ParameterServerOptions options)
+    : rank_(means.communication.rank()), alarm_(means.alarm), options_(std::move(options)), shards_(session, task, batch, options_.servers) {
   const std::int64_t shard = shards_.bytes(rank_);
-  links_ = link_servers(communication, *alarm_, options_, {.sends = shard, .takes = shard});
+  links_ = link_servers(means.communication, *alarm_, options_, {.sends = shard, .takes = shard});
   peers_.emplace(std::move(links_.connections), *alarm_);
 }
 

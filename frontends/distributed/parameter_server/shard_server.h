@@ -17,8 +17,7 @@ class ShardServer : public train::Ranks, public train::Stepper {
  public:
   /// Packs the task's parameters and connects. Collective.
   /// @param batch  specs of a worker's part of a batch
-  ShardServer(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& batch,
-              std::shared_ptr<parallel::ServerAlarm> alarm, ParameterServerOptions options);
+  ShardServer(Session& session, train::Task& task, const Specs& batch, const ServerMeans& means, ParameterServerOptions options);
   /// @param optimizer  of all trained parameters; must outlive this object
   void attach(optim::Optimizer& optimizer);
 

@@ -47,8 +47,9 @@ class ParameterServerJob : public Job {
   }
   pid_t launch(int ranks, const Words& more) {
     launcher_.clear();
-    return start_job(joined({"launch", "--np", std::to_string(ranks)},
-                            small(joined({"--limit", "400", "--eval-every", "0", "--parallel", "ps", "--log-dir", in_folder("job")}, more))));
+    return start_job(joined({"launch", "--np", std::to_string(ranks)}, joined({"train", "--model", "lenet", "--limit", "400", "--batch-size", "8", "--threads",
+                                                                               "1", "--eval-every", "0", "--parallel", "ps", "--log-dir", in_folder("job")},
+                                                                              more)));
   }
   bool has_trained(std::size_t steps) const { return has_step("job") && losses("job").size() >= steps; }
 };
@@ -135,7 +136,7 @@ TEST_F(ParameterServerJob, goes_on_where_it_was_among_parts_of_batches) {
 }
 
 TEST_F(ParameterServerJob, of_gemel_launch_names_a_lost_worker_at_once_and_finishes_without_it) {
-  const pid_t job = launch(4, {"--epochs", "60"});
+  const pid_t job = launch(4, {"--epochs", "12"});
   ASSERT_TRUE(until([&] { return has_trained(5) || !runs(job); }, std::chrono::seconds(60)));
   const std::vector<pid_t> ranks = ranks_of_launcher(job);
   ASSERT_EQ(ranks.size(), 4u);
@@ -149,7 +150,7 @@ TEST_F(ParameterServerJob, of_gemel_launch_names_a_lost_worker_at_once_and_finis
   EXPECT_EQ(lines_with("gemel-launch", o), 0) << o.err;
   EXPECT_EQ(lost("job")->at("rank"), 2);
   EXPECT_EQ(events("job").back()["status"], "ok");
-  EXPECT_EQ(losses("job").size(), 60u * (50 * 3));
+  EXPECT_EQ(losses("job").size(), 12u * (50 * 3));
   expect_gone(ranks);
 }
 
