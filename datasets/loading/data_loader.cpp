@@ -48,16 +48,28 @@ std::int64_t DataLoader::batches() const { return ceil_div(dataset_.size(), opti
 void DataLoader::start(std::int64_t epoch, std::int64_t first_batch) {
   check("first batch", first_batch, 0, batches());
   stop();
-  epoch_ = epoch;
-  order_.clear();
-  if (options_.shuffle == Shuffle::on) order_ = permutation(dataset_.size(), options_.seed + static_cast<std::uint64_t>(epoch));
-  if (options_.by_length) group_by_length();
+  make_order(epoch);
   next_out_ = next_in_ = first_batch;
   shares_ = {{0, std::move(shares_.rbegin()->second)}};
   slots_ = std::vector<Slot>(at(options_.prefetch));
   stopping_ = false;
   started_ = true;
   for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+}
+
+void DataLoader::make_order(std::int64_t epoch) {
+  epoch_ = epoch;
+  order_.clear();
+  if (options_.shuffle == Shuffle::on) order_ = permutation(dataset_.size(), options_.seed + static_cast<std::uint64_t>(epoch));
+  if (options_.by_length) group_by_length();
+}
+
+Batch DataLoader::shard(std::int64_t epoch, std::int64_t index, int rank) {
+  if (started_) throw UsageError("loader: shard was called within an epoch; accepted: before start, or after an error");
+  check("batch", index, 0, batches() - 1);
+  check("rank", rank, 0, options_.ranks - 1);
+  if (epoch != epoch_) make_order(epoch);
+  return make(index, rank, {});
 }
 
 /// A smaller last batch stays behind all others.
@@ -104,7 +116,7 @@ const Shares& DataLoader::shares_of(std::int64_t index) const { return std::prev
 DataLoader::Slot DataLoader::filled_slot(std::int64_t index, const Shares& shares) const {
   Slot slot;
   try {
-    slot.batch = make(index, shares);
+    slot.batch = make(index, options_.rank, shares);
   } catch (...) {
     slot.error = std::current_exception();
   }
@@ -151,11 +163,11 @@ void DataLoader::stop() {
   started_ = false;
 }
 
-Batch DataLoader::make(std::int64_t index, const Shares& shares) const {
+Batch DataLoader::make(std::int64_t index, int rank, const Shares& shares) const {
   Batch out{.epoch = epoch_, .index = index};
   const std::int64_t first = index * options_.batch_size, whole = std::min(options_.batch_size, dataset_.size() - first);
   const std::vector<SampleRun> shard =
-      shard_of(whole, options_.micro_batches, options_.rank, options_.ranks, whole == std::min(options_.batch_size, dataset_.size()) ? shares : Shares());
+      shard_of(whole, options_.micro_batches, rank, options_.ranks, whole == std::min(options_.batch_size, dataset_.size()) ? shares : Shares());
   for (const SampleRun& run : shard) {
     out.samples += run.count;
     for (std::int64_t j = 0; j < run.count; ++j) out.positions.push_back(first + run.begin + j);

@@ -71,6 +71,10 @@ class DataLoader : public BatchSource {
   /// @throws UsageError before start
   std::optional<Batch> next() override;
 
+  /// Makes the shard of any rank of any batch, in this thread: for workers that are told what comes next. Not between `start` and the end of an epoch.
+  /// @throws UsageError if out of range
+  Batch shard(std::int64_t epoch, std::int64_t index, int rank);
+
   /// Sets the shares of all ranks from the first batch on that is not begun yet, and for later epochs. Every rank must make the same call, so that the shards
   /// cover each batch. The smaller last batch of an epoch is split evenly, so that no shard is empty without need.
   /// @throws UsageError if the shares are not one a rank, or some are negative or all are 0
@@ -81,8 +85,9 @@ class DataLoader : public BatchSource {
     std::optional<Batch> batch;
     std::exception_ptr error;
   };
+  void make_order(std::int64_t epoch);
   void group_by_length();
-  Batch make(std::int64_t index, const Shares& shares) const;
+  Batch make(std::int64_t index, int rank, const Shares& shares) const;
   /// Calls `make` and keeps what it returned or threw.
   Slot filled_slot(std::int64_t index, const Shares& shares) const;
   /// Returns the shares that hold for a batch.
@@ -94,7 +99,7 @@ class DataLoader : public BatchSource {
 
   const Dataset& dataset_;
   DataLoaderOptions options_;
-  std::int64_t epoch_ = 0;
+  std::int64_t epoch_ = -1;
   bool started_ = false;
   /// [position] sample; empty if samples come in the data set's order.
   std::vector<std::uint32_t> order_;

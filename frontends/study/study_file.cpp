@@ -19,9 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The cases of a grid: every combination of its axes' values. A value is one of the spec's, or a table that has a name and several of the spec's.
-class Grid {
+class CaseGrid {
  public:
-  explicit Grid(Json common) : made_{{"", Json::object(), std::move(common)}} {}
+  explicit CaseGrid(Json common) : made_{{"", Json::object(), std::move(common)}} {}
 
   void axis(const std::string& factor, const Json& values) {
     std::vector<Case> next;
@@ -62,7 +62,7 @@ std::vector<Case> read_grid(Keys& grid, const Json& shared, Extent extent) {
     for (const auto& [factor, values] : changed->items())
       if (!axes.contains(factor)) grid.refuse(grid.table(), fmt::format("'{}' is no axis of this grid", factor));
   axes.update(extent == Extent::quick ? quick : extent == Extent::full ? full : Json::object());
-  Grid out(std::move(common));
+  CaseGrid out(std::move(common));
   for (const auto& [factor, values] : axes.items()) {
     for (const Json& value : values.is_array() ? values : Json::array({values}))
       if (value.is_object() && !(value.contains("name") && value["name"].is_string()))

@@ -45,6 +45,12 @@ struct Notice {
   std::optional<Sums> sums;  // of an earlier step
 };
 
+/// Age of the gradients of a step that was computed from parameters of the past.
+struct Staleness {
+  std::int64_t updates = 0;       // between the read of the parameters and the step's own update
+  std::int64_t steps_behind = 0;  // at the read: own steps by which the slowest worker was behind
+};
+
 class Ranks {
  public:
   virtual ~Ranks() = default;
@@ -64,6 +70,8 @@ class Ranks {
   virtual bool updates() const { return true; }
 
   // ---- on the host, in the same order on every rank
+  /// Divisor of the summed loss of this rank's shard.
+  virtual double weight(const Task& task, const datasets::Batch& batch) const { return task.weight(batch); }
   /// Called before a step is enqueued.
   /// @param samples  of this rank's shard
   virtual void step_begins(std::int64_t /*samples*/) {}
@@ -84,6 +92,8 @@ class Ranks {
   virtual void join_state(nn::Module& /*module*/, optim::Optimizer& /*optimizer*/, RunState& /*state*/) {}
   /// Returns the milliseconds that a step waited for communication, for each step so far, once; none: there are no more.
   virtual std::optional<double> next_exposed_ms() { return std::nullopt; }
+  /// Returns the age of the gradients of each step so far, once; none: they are those of the newest parameters by design.
+  virtual std::optional<Staleness> next_staleness() { return std::nullopt; }
 
  private:
   Notice own_;

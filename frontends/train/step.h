@@ -31,6 +31,8 @@ class Pending {
   /// Adds the results of the batch or of one of its micro-batches.
   /// @param results  its summed loss, then the task's outputs
   void add(const datasets::Batch& part, const Values& results);
+  /// Results that another rank computes. @param sums  waits for them
+  explicit Pending(std::function<Sums()> sums) : elsewhere_(std::move(sums)) {}
   bool empty() const { return parts_.empty(); }
   /// Waits for this step, but not for anything enqueued after it.
   /// @throws DataError if a kernel found a label or an index out of range
@@ -43,9 +45,10 @@ class Pending {
     Read loss;
     std::vector<Read> outputs;
   };
-  const Task* task_;
+  const Task* task_ = nullptr;
   std::string what_;
   std::vector<Part> parts_;
+  std::function<Sums()> elsewhere_;
 };
 
 /// A batch with its tensors on the device.

@@ -144,7 +144,7 @@ void Trainer::train_batches() {
 std::optional<datasets::Batch> Trainer::next_batch() {
   auto batch = run_.data.next();
   if (!batch) return batch;
-  Notice notice{run_.task.weight(*batch), !alone() && run_.reporter->interrupted(), {}};  // alone it is asked after the step
+  Notice notice{ranks_.weight(run_.task, *batch), !alone() && run_.reporter->interrupted(), {}};  // alone it is asked after the step
   if (!settled_.empty()) {
     announced_ = std::move(settled_.front());
     settled_.pop_front();
@@ -206,10 +206,12 @@ void Trainer::report(const Made& made, const Sums& sums, double seconds) {
   state_.sums += sums;
   const double speed = static_cast<double>(sums.samples) / std::max(1e-9, seconds), ms = 1e3 * seconds, loss = sums.mean_loss();
   const std::optional<double> exposed = ranks_.next_exposed_ms();
+  const std::optional<Staleness> stale = ranks_.next_staleness();
   if (run_.log) {
     nlohmann::ordered_json line{{"event", "step"}, {"step", made.step}, {"epoch", state_.epoch + 1}, {"loss", loss},
                                 {"lr", made.rate}, {"ms", ms},          {"samples_per_s", speed}};
     if (exposed) line["exposed_comm_ms"] = *exposed;
+    if (stale) line.update({{"staleness", stale->updates}, {"steps_behind", stale->steps_behind}});
     run_.log->event(line);
     run_.log->scalar("train/loss", loss, made.step);
     run_.log->scalar("train/lr", made.rate, made.step);

@@ -15,7 +15,7 @@
 namespace gemel::parallel {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using WaitClock = std::chrono::steady_clock;
 
 void pause() {
 #if defined(__x86_64__)
@@ -27,13 +27,13 @@ void pause() {
 template <class Done>
 bool spin(const Done& done, std::int64_t ns) {
   if (ns <= 0) return done();
-  const auto end = Clock::now() + std::chrono::nanoseconds(ns);
+  const auto end = WaitClock::now() + std::chrono::nanoseconds(ns);
   do {
     for (int i = 0; i < 32; ++i) {
       if (done()) return true;
       pause();
     }
-  } while (Clock::now() < end);
+  } while (WaitClock::now() < end);
   return false;
 }
 
@@ -64,15 +64,15 @@ void AbortFlag::check() const {
 void poll_until(const std::function<bool()>& done, const WaitPolicy& policy, const WaitCheck& check) {
   if (spin(done, policy.spin_ns)) return;
   // Where nothing computes on this core, yielding for the time of a chunk costs nobody anything; a sleep overshoots.
-  const auto end = Clock::now() + std::chrono::nanoseconds(10 * policy.spin_ns);
+  const auto end = WaitClock::now() + std::chrono::nanoseconds(10 * policy.spin_ns);
   do {
     std::this_thread::yield();
     if (done()) return;
-  } while (Clock::now() < end);
+  } while (WaitClock::now() < end);
   sleep_precisely();
   // Looking takes some microseconds of a core that computes: in a long wait it may be late by a thirtieth of it.
-  const auto begin = Clock::now();
-  for (std::int64_t ns = 5'000;; ns = std::min<std::int64_t>(ns * 2, std::clamp<std::int64_t>((Clock::now() - begin).count() / 32, 100'000, 500'000))) {
+  const auto begin = WaitClock::now();
+  for (std::int64_t ns = 5'000;; ns = std::min<std::int64_t>(ns * 2, std::clamp<std::int64_t>((WaitClock::now() - begin).count() / 32, 100'000, 500'000))) {
     check.check();
     std::this_thread::sleep_for(std::chrono::nanoseconds(ns));
     if (done()) return;

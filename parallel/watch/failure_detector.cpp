@@ -93,6 +93,10 @@ void FailureDetector::connect(const std::string& announced) {
     throw CommError("failure watch: " + (reached.failure.empty() ? fmt::format("rank {} has no time to connect", impl.here.rank) : reached.failure));
 }
 
+void FailureDetector::need_only(int ranks) {
+  impl_->loop.post([this, ranks] { impl_->side->need_only(ranks); });
+}
+
 void FailureDetector::progress() { impl_->here.progress.fetch_add(1, std::memory_order_relaxed); }
 
 void FailureDetector::waiting_for(std::string what) {

@@ -23,6 +23,7 @@ class WatchHub : public WatchSide {
   void prepare(const std::string&) override {}
   void fail(const std::string& error) override { take_error(0, error.substr(0, kWatchTextBytes)); }
   void part() override;
+  void need_only(int ranks) override { needed_ = ranks; }
 
   void opened(Peer) override {}
   void message(Peer peer, const WatchMessage& message) override;
@@ -44,6 +45,7 @@ class WatchHub : public WatchSide {
   std::map<Peer, int> candidates_;  // welcomed: a rank may try several connections, and joins by one
   Time begun_;
   bool connected_ = false;
+  int needed_ = here_.size();          // ranks from here on may be lost
   std::map<int, std::string> errors_;  // reported, by rank, while they are gathered
   std::string error_;                  // the first of them
   std::optional<Loss> loss_;           // declared
@@ -72,6 +74,7 @@ class WatchHub : public WatchSide {
   void take_error(int rank, const std::string& error);
   void declare_errors();
   void declare(const Loss& loss);
+  void lose(const Loss& loss);
   void conclude();
   void check_parted();
   void farewell();
@@ -184,7 +187,7 @@ void WatchHub::closed(Peer peer, const std::string&) {
   ranks_.erase(known);
   member(rank).peer.reset();
   // Before others that failed meanwhile: who reports waits for the answer, so this end is no consequence of theirs.
-  if (!member(rank).gone && !errors_.contains(rank)) declare(end_of(rank));
+  if (!member(rank).gone && !errors_.contains(rank)) lose(end_of(rank));
   if (all_heard()) conclude();
   check_parted();
 }
@@ -207,6 +210,18 @@ void WatchHub::declare_errors() {
   loss.rank = loss.ranks.front();
   loss.host = here_.host(loss.rank);
   declare(loss);
+}
+
+void WatchHub::lose(const Loss& loss) {
+  if (loss.rank < needed_) return declare(loss);
+  Member& one = member(loss.rank);
+  one.gone = true;
+  if (one.peer) {  // it is silent; should it speak again, it finds that it was given up
+    ranks_.erase(*one.peer);
+    loop_.close(*std::exchange(one.peer, std::nullopt));
+  }
+  if (here_.callbacks.on_departure) here_.callbacks.on_departure(loss);
+  check_parted();
 }
 
 /// The others hear of it first: the callback may end this process.
@@ -257,7 +272,7 @@ void WatchHub::check(Time now) {
   }
   for (int rank = 1; rank < here_.size(); ++rank) {
     const Member& one = member(rank);
-    if (one.peer && !one.gone && silent(one.heard, now)) return declare(silence_of(rank));
+    if (one.peer && !one.gone && silent(one.heard, now)) return lose(silence_of(rank));
   }
   if (here_.options.stall_warning_s > 0 && !parting_) warn_of_stalls(now);
 }

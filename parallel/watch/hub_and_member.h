@@ -95,6 +95,8 @@ class WatchSide : public WatchLoop::Events {
   virtual void fail(const std::string& error) = 0;
   /// Sends a text to rank 0, where there is one to send it to.
   virtual void note(const std::string& /*text*/) {}
+  /// The loss of a rank of this number or a larger one does not end the job.
+  virtual void need_only(int /*ranks*/) {}
   /// Ends this rank in order; `parted` is called when that is done.
   virtual void part() = 0;
 

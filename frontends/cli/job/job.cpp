@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
+#include "engine/base/resource_limits.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/strategies/strategy.h"
 #include "frontends/cli/system/console.h"
@@ -20,6 +21,11 @@
 
 namespace gemel::cli {
 namespace {
+
+struct Finally {
+  std::function<void()> then;
+  ~Finally() { then(); }
+};
 
 /// After a loss, for the run to write its record; then the process ends whatever it does.
 constexpr std::chrono::seconds kLastWords{3};
@@ -72,6 +78,7 @@ void Job::watch_others() {
                                                   parallel::FailureDetector::Callbacks{.on_loss = [this](const parallel::Loss& loss) { lost(loss); },
                                                                                        .on_warning = [](const std::string& line) { tell(line); },
                                                                                        .on_note = [this](int, const std::string& line) { notes_->post(line); },
+                                                                                       .on_departure = [this](const parallel::Loss& loss) { departed(loss); },
                                                                                        .detail = [this] { return communication_->doing(); }});
   std::string address = watch_->address();
   address.resize(std::size_t{1} << 13, ' ');
@@ -87,12 +94,38 @@ void Job::lost(const parallel::Loss& loss) {
   const int speaker = loss.ranks.empty() && loss.rank == 0 ? 1 : 0;  // an error of its own rank 0 tells itself
   const std::string line = parallel::describe(loss, size(), rank(), watch_->waiting_for());
   if (rank() == speaker) tell(line);
+  if (rank() == speaker && outlives_ranks()) tell_end(Launched::failed());
   communication_->abort(line);
+  {
+    const std::lock_guard lock(means_mutex_);
+    if (means_.abort) means_.abort(line);
+  }
   std::thread([] {
     std::this_thread::sleep_for(kLastWords);
     _exit(Launched::failed());
   }).detach();
   tell_launcher(loss);  // the folder may be one that does not answer
+}
+
+/// In the watch's thread.
+void Job::departed(const parallel::Loss& loss) {
+  tell(parallel::describe(loss, size(), rank(), "") + "; the others go on");
+  const std::lock_guard lock(means_mutex_);
+  if (means_.lose) means_.lose(loss.rank, loss.why);
+}
+
+void Job::communicate_by(OwnMeans means) {
+  const std::lock_guard lock(means_mutex_);
+  means_ = std::move(means);
+}
+
+bool Job::outlives_ranks() const { return strategy().style().outlives_ranks && launched_.survives; }
+
+bool Job::need_only(int ranks) {
+  if (!outlives_ranks()) return false;
+  watch_->need_only(ranks);
+  tell_begin();
+  return true;
 }
 
 /// What is left is the end of MPI, in which each waits for all: one that falls silent there is watched by nobody.
@@ -110,13 +143,20 @@ void Job::tell_launcher(const parallel::Loss& loss) const {
   if (loss.ranks.empty()) tell_loss(launched_, rank(), {.rank = loss.rank, .ranks = size(), .host = loss.host, .why = loss.why});
 }
 
+/// Where not every rank of this machine computes all the time, of cores that all are bound to.
+int Job::cores_where_some_sleep() const {
+  const std::vector<int> beside = communication_->placement().beside(rank());
+  const auto computing = std::ranges::count_if(beside, [this](int r) { return strategy().computes(r); });
+  return computing == std::ssize(beside) || computing == 0 ? 0 : allowed_cores().count() / static_cast<int>(computing);
+}
+
 opencl::DeviceOptions Job::share_of(opencl::DeviceOptions device) const {
   if (!communication_) return device;
   const parallel::Placement& placement = communication_->placement();
   const std::size_t beside = placement.beside(rank()).size(), self = at(placement.local_rank[at(rank())]);
   device.memory_sharers = {.of_host = static_cast<int>(beside), .of_process = parallel::mpi_launch() ? 1 : static_cast<int>(beside)};
   if (device.threads == 0) {  // before a driver starts, which would place the workers of every rank on the first processors
-    device.threads = std::max(1, placement.cores[at(rank())]);
+    device.threads = std::max({1, placement.cores[at(rank())], cores_where_some_sleep()});
     device.threads_are_a_share = true;
   }
   std::vector<DeviceName> names = options_.devices;
@@ -138,11 +178,14 @@ int Job::carry_out(const std::function<int()>& body) {
   int status = 1;
   try {
     status = body();
-    if (watch_) communication_->run([](parallel::Collectives& c) { c.barrier(); });  // as long as one is at work, all watch
+    if (watch_ && !outlives_ranks()) communication_->run([](parallel::Collectives& c) { c.barrier(); });  // as long as one is at work, all watch
   } catch (const ReportedError&) {
     throw;
   } catch (const std::exception& e) {
     const ReportedError told{dynamic_cast<const UsageError*>(&e) ? kWrongUsage : Launched::failed()};
+    const Finally tells_end{[&] {
+      if (outlives_ranks()) tell_end(told.status);
+    }};
     const std::string why = worded(e);
     if (is_over_.exchange(true)) throw told;
     if (!watch_) {
@@ -160,6 +203,11 @@ int Job::carry_out(const std::function<int()>& body) {
   }
   if (watch_) {
     watch_->goodbye();
+    if (outlives_ranks()) {
+      if (rank() == 0) tell_end(status);
+      communication_->abort("the job is over");  // the end of MPI would wait for all ranks, of which some may be lost
+      return status;
+    }
     end_within(options_.watch.heartbeat_s);
   }
   return status;

@@ -75,10 +75,23 @@ class Job {
   /// Whether no rank before this one runs on its host.
   bool is_first_of_host() const;
 
+  /// For ranks that communicate by means of their own. The functions are called in the detector's thread.
+  struct OwnMeans {
+    std::function<void(const std::string& why)> abort;           // ends their waits: the job ends
+    std::function<void(int rank, const std::string& why)> lose;  // on rank 0: the job goes on without this rank
+  };
+  void communicate_by(OwnMeans means);
+  /// On rank 0, when no rank needs another any more but by these means: ranks of this number or a larger one may be lost from here on.
+  /// @return false if the loss of any rank ends the job, as where mpirun ends all
+  bool need_only(int ranks);
+
  private:
   void become_rank(std::function<std::unique_ptr<parallel::Communicator>()> communicator, int rank);
   void watch_others();
   void lost(const parallel::Loss& loss);
+  void departed(const parallel::Loss& loss);
+  bool outlives_ranks() const;
+  int cores_where_some_sleep() const;
   void end_within(double seconds);
   void tell_launcher(const parallel::Loss& loss) const;
   ParallelOptions options_;
@@ -87,6 +100,8 @@ class Job {
   std::unique_ptr<parallel::CommunicationThread> communication_;
   std::unique_ptr<parallel::FailureDetector> watch_;
   std::atomic<bool> is_over_ = false;
+  std::mutex means_mutex_;
+  OwnMeans means_;
 };
 
 /// Writes a line to standard error, also on ranks that print nothing else.

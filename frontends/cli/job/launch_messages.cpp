@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -47,7 +48,7 @@ LostRank LostRank::of(const Json& json) {
 }
 
 std::string Launched::text() const {
-  Json out{{"checks", checks}, {"restart", restart}, {"losses", losses}};
+  Json out{{"checks", checks}, {"restart", restart}, {"survives", survives}, {"losses", losses}};
   if (lost) out["lost"] = lost->json();
   return text_of(out);
 }
@@ -60,12 +61,40 @@ Launched Launched::here() {
   if (text == nullptr) return {};
   try {
     const Json json = Json::parse(text);
-    Launched out{.checks = json.at("checks").get<bool>(), .restart = json.at("restart").get<int>(), .losses = json.at("losses").get<std::string>()};
+    Launched out{.checks = json.at("checks").get<bool>(),
+                 .restart = json.at("restart").get<int>(),
+                 .survives = json.at("survives").get<bool>(),
+                 .losses = json.at("losses").get<std::string>()};
     if (json.contains("lost")) out.lost = LostRank::of(json["lost"]);
     return out;
   } catch (const Json::exception&) {
     throw UsageError(fmt::format("{}: '{}' is not accepted; accepted: what gemel launch sets for its processes", kVariable, text));
   }
+}
+
+namespace {
+
+constexpr std::string_view kBegins = "ranks may be lost", kEnds = "the job ends with status ";
+
+void tell_launcher(const std::string& what) {
+  const std::string text = fmt::format("{}{}\n", kLauncherLine, what);
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace
+
+void tell_begin() { tell_launcher(std::string(kBegins)); }
+void tell_end(int status) { tell_launcher(fmt::format("{}{}", kEnds, status)); }
+
+LauncherLine LauncherLine::of(std::string_view line) {
+  if (!line.starts_with(kLauncherLine)) return {};
+  line.remove_prefix(std::string_view(kLauncherLine).size());
+  if (line == kBegins) return {.begins = true};
+  if (!line.starts_with(kEnds)) return {};
+  line.remove_prefix(kEnds.size());
+  int status = 1;
+  std::from_chars(line.data(), line.data() + line.size(), status);
+  return {.status = status};
 }
 
 /// By one short write, and not by way of another file: mpirun may end this process a second after the loss.

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace gemel::cli {
@@ -29,6 +30,7 @@ struct Launched {
   bool checks = false;           // true: ranks check if they could train, then end
   int restart = 0;               // number of earlier starts of the job
   std::optional<LostRank> lost;  // the rank whose loss ended the start before
+  bool survives = false;         // true: the loss of a rank does not end mpirun, nor need it end the others
   std::string losses;            // prefix of the files in which ranks report a loss; empty: they do not report
 
   std::string text() const;
@@ -41,6 +43,19 @@ struct Launched {
   /// Returns what this process was told.
   /// @throws UsageError if `gemel launch` cannot have said it
   static Launched here();
+};
+
+// Lines on standard error for the launcher, where mpirun ends with 0 whatever becomes of its ranks.
+inline constexpr const char* kLauncherLine = "gemel-launch: ";  // beginning of all
+/// Tells that ranks may be lost from here on.
+void tell_begin();
+/// Tells that the job ended so, or will within seconds.
+void tell_end(int status);
+/// What such a line tells: nothing, that ranks may be lost, or a status.
+struct LauncherLine {
+  bool begins = false;
+  std::optional<int> status{};
+  static LauncherLine of(std::string_view line);
 };
 
 /// Reports from a surviving rank to the launcher that another rank was lost. If the file cannot be written, the launcher has only what mpirun reports.

@@ -12,6 +12,7 @@
 #include "engine/base/resource_limits.h"
 #include "frontends/cli/commands/specs.h"
 #include "frontends/cli/job/launch_messages.h"
+#include "frontends/cli/strategies/strategy.h"
 
 namespace gemel::cli {
 namespace {
@@ -130,6 +131,20 @@ void check_parallel(const LaunchOptions& launch) {
                   launch.ranks, launch.ranks, launch.command.front()));
 }
 
+/// Of a command that is a run's, by the style that its words or its spec name.
+bool outlives_ranks(const Arguments& command) {
+  if (command.front() != "train") return false;
+  std::string named;
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    if (command[i].starts_with("--parallel=")) named = command[i].substr(command[i].find('=') + 1);
+    if (i + 1 == command.size()) break;
+    if (command[i] == "--parallel") named = command[i + 1];
+    if (const Json spec = command[i] == "--spec" ? Json::parse(command[i + 1], nullptr, false) : Json(); spec.is_object() && named.empty())
+      named = spec.value("parallel", std::string());
+  }
+  return std::ranges::any_of(styles(), [&](const Style* style) { return style->outlives_ranks && named == style->name; });
+}
+
 struct RunCommand {
   const char* name;
   Json (*spec)(const Arguments& arguments);
@@ -200,6 +215,7 @@ LaunchOptions parse_launch(const Arguments& arguments) {
   if (v.count("restarts")) out.restarts = whole_number(v, "restarts", 0, 1e9);
   check_fits(out);
   if (spec.is_null()) check_parallel(out);
+  out.outlives_ranks = outlives_ranks(out.command);
   print_if_asked(out);
   if (out.restarts || out.checks) read_training(out);
   return out;

@@ -23,6 +23,7 @@ struct LaunchOptions {
   bool checks = false;
   std::vector<std::pair<std::string, std::string>> environment;  // name and value, for ranks on every machine
   Arguments command;                                             // of each rank, "train" first
+  bool outlives_ranks = false;                                   // the command goes on where some ranks are lost
   std::optional<TrainOptions> training;                          // the command's options, as far as launch needs them
 };
 

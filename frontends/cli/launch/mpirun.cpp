@@ -95,7 +95,7 @@ std::vector<Host> as_mpirun_knows(std::vector<Host> hosts) {
 Arguments placement(const LaunchOptions& launch) {
   if (!launch.hosts.empty()) return {"--host", text_of(as_mpirun_knows(launch.hosts)), "--map-by", "slot", "--bind-to", "none"};
   const AllowedCores cores = allowed_cores();
-  if (launch.ranks > cores.count() || !cores.is_whole_machine()) return {"--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none"};
+  if (launch.outlives_ranks || launch.ranks > cores.count() || !cores.is_whole_machine()) return {"--map-by", "slot:OVERSUBSCRIBE", "--bind-to", "none"};
   return {"--use-hwthread-cpus", "--map-by", fmt::format("slot:PE={}", cores.count() / launch.ranks), "--bind-to", "hwthread"};
 }
 
@@ -117,6 +117,7 @@ Arguments command_line_of(const LaunchOptions& launch, const Arguments& ours) {
   Arguments words{"mpirun", "-np", std::to_string(launch.ranks)};
   words.insert(words.end(), ours.begin(), ours.end());
   if (::geteuid() == 0) words.emplace_back("--allow-run-as-root");
+  if (launch.outlives_ranks) words.emplace_back("--enable-recovery");  // of Open MPI 4 and 5: it then ends with 0, whatever becomes of its ranks
   for (const Arguments& more : {placement(launch), Arguments{own_program().string()}, launch.command}) words.insert(words.end(), more.begin(), more.end());
   return words;
 }
@@ -171,11 +172,12 @@ void end_at_once(pid_t mpirun) {
 
 /// Waits for mpirun. Where a machine is lost it would wait for that one as long as TCP does: its own ranks have ended then, or a rank has told of
 /// the loss, and it is ended.
-JobEnd end_of(pid_t mpirun, const Launched& launched) {
+JobEnd end_of(pid_t mpirun, const Launched& launched, const MpirunErrors& errors) {
   constexpr milliseconds kLook{50}, kLookForLosses{500};
   constexpr seconds kWithoutRanks{3}, kAfterLoss{5}, kStart{10};
   std::optional<Clock::time_point> end;
   bool passed_on = false;
+  std::size_t most = 0;  // ranks seen at once
   JobEnd out;
   const auto begin = Clock::now();
   auto next_look = begin;
@@ -192,6 +194,11 @@ JobEnd end_of(pid_t mpirun, const Launched& launched) {
       passed_on = true;
     }
     if (out.had_ranks && !has && !end) end = now + kWithoutRanks;
+    if (launched.survives && !end) {
+      most = std::max(most, ranks.size());
+      out.lost_early = !errors.ranks_may_be_lost() && !errors.status() && ranks.size() < most;  // those that wait for it in MPI's initialisation wait for ever
+      if (errors.status() || out.lost_early) end = now + kAfterLoss;
+    }
     if (now >= next_look) {
       next_look = now + kLookForLosses;
       if (!end && !told_losses(launched).empty()) end = now + kAfterLoss;
@@ -211,7 +218,8 @@ void note_stop_requests() {
 
 bool stop_asked() { return asked != 0; }
 
-JobEnd run_mpirun(const LaunchOptions& launch, const Launched& launched) {
+JobEnd run_mpirun(const LaunchOptions& launch, Launched launched) {
+  launched.survives = launch.outlives_ranks && !launched.checks;
   choose_network(launch.hosts);
   const Arguments words = command_line_of(launch, passed_on(launch));
   MpirunErrors errors;
@@ -227,9 +235,10 @@ JobEnd run_mpirun(const LaunchOptions& launch, const Launched& launched) {
     job = child;
   }
   errors.begin();
-  JobEnd end = end_of(job, launched);
+  JobEnd end = end_of(job, launched, errors);
   job = 0;
   end.words = errors.finish();
+  if (launched.survives && (end.status == 0 || errors.status())) end.status = errors.status().value_or(Launched::kToldFailure);
   if (quits) {
     std::signal(SIGQUIT, SIG_DFL);
     std::raise(SIGQUIT);
@@ -250,6 +259,7 @@ std::string text_of(const JobEnd& end, const LaunchOptions& launch) {
 
 int exit_status(const JobEnd& end, const LaunchOptions& launch) {
   if (end.status == 0 || end.status == kWrongUsage) return end.status;
+  if (end.lost_early) throw Error("launch: a rank was lost before training began");
   if (end.status == Launched::kToldFailure || stop_asked()) return 1;
   if (end.by_signal() && end.began && launch.ranks > 1) return 1;  // of which the others tell
   if (end.by_signal() && end.began) throw Error("launch: the rank was lost: " + end.signal_text());

@@ -17,6 +17,7 @@ struct JobEnd {
   int status = 0;                       // mpirun's: of the first rank that failed, 128 plus the number of the signal that ended it, or one of Open MPI's own
   bool had_ranks = false;               // on this machine
   bool began = false;                   // a rank on this machine got past MPI's initialisation
+  bool lost_early = false;              // a rank was lost before the job could go on without it
   std::vector<std::string> words = {};  // messages of Open MPI itself, which were not passed on
 
   static constexpr int kOfSignal = 128;  // added to a signal's number by mpirun and shells
@@ -27,7 +28,7 @@ struct JobEnd {
 
 /// Starts the job's ranks once and waits until they end. After a loss, ranks that do not end by themselves are ended some seconds later.
 /// @throws Error if mpirun cannot be started
-JobEnd run_mpirun(const LaunchOptions& launch, const Launched& launched);
+JobEnd run_mpirun(const LaunchOptions& launch, Launched launched);
 
 /// Returns the exit status of `gemel launch` for an end of the job.
 /// @throws Error if no rank has said why it failed

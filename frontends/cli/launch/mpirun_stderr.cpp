@@ -13,12 +13,13 @@
 
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
+#include "frontends/cli/job/launch_messages.h"
 
 namespace gemel::cli {
 namespace {
 
 constexpr std::size_t kFewestDashes = 60;  // of a line around a page
-constexpr std::string_view kOfPrograms[] = {"*** ", "mpirun: ", "prterun: ", "Set the PMIX_AGGREGATE_HELP "};
+constexpr std::string_view kOfPrograms[] = {kLauncherLine, "*** ", "mpirun: ", "prterun: ", "Set the PMIX_AGGREGATE_HELP "};
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
@@ -145,10 +146,21 @@ void MpirunErrors::pass_on() {
     pollfd event{ends_[0], POLLIN, 0};
     ::poll(&event, 1, is_last ? 0 : kLookMilliseconds);
     const ssize_t count = ::read(ends_[0], bytes.data(), bytes.size());
-    if (count > 0)
+    if (count > 0) {
       write_all(STDERR_FILENO, words_.pass({bytes.data(), static_cast<std::size_t>(count)}));
-    else if (count == 0 || is_last)
+      take_lines_for_launcher();
+    } else if (count == 0 || is_last) {
       break;
+    }
+  }
+}
+
+/// The first status counts: what ranks tell later follows from it.
+void MpirunErrors::take_lines_for_launcher() {
+  for (; looked_at_ < words_.found().size(); ++looked_at_) {
+    const LauncherLine line = LauncherLine::of(words_.found()[looked_at_]);
+    if (line.begins) ranks_may_be_lost_ = true;
+    if (line.status && status_ < 0) status_ = *line.status;
   }
 }
 
@@ -158,6 +170,7 @@ std::vector<std::string> MpirunErrors::finish() {
   is_over_ = true;
   thread_.join();
   std::vector<std::string> found = words_.found();
+  std::erase_if(found, [](const std::string& line) { return line.starts_with(kLauncherLine); });
   write_all(STDERR_FILENO, words_.end());
   return found;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -41,6 +42,9 @@ class MpirunErrors {
   MpirunErrors(const MpirunErrors&) = delete;
   MpirunErrors& operator=(const MpirunErrors&) = delete;
 
+  /// What ranks have told the launcher so far. From any thread.
+  bool ranks_may_be_lost() const { return ranks_may_be_lost_; }
+  std::optional<int> status() const { return status_ < 0 ? std::nullopt : std::optional<int>(status_); }
   int end_for_mpirun() const { return ends_[1]; }
   /// Starts the thread. Call after mpirun's start, for threads do not survive a fork.
   void begin();
@@ -50,9 +54,12 @@ class MpirunErrors {
 
  private:
   void pass_on();
+  void take_lines_for_launcher();
 
   std::array<int, 2> ends_{-1, -1};
-  std::atomic<bool> is_over_ = false;
+  std::atomic<bool> is_over_ = false, ranks_may_be_lost_ = false;
+  std::atomic<int> status_ = -1;  // below 0: none was told
+  std::size_t looked_at_ = 0;     // of the lines that were found
   WordsOfOpenMpi words_;
   std::thread thread_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -58,11 +59,17 @@ std::string first_and_last(const datasets::Dataset& data) {
   return fmt::format("{:016x}", hash);
 }
 
-train::RunIdentity identity_of(const TrainOptions& o, const domains::Workload& work) {
+train::RunIdentity identity_of(const TrainOptions& o, const domains::Workload& work, int ranks) {
   train::RunIdentity out{{"model", o.model, Bearing::state}};
   for (const train::IdentityPart& part : work.identity()) out.push_back(part);
   for (const Part& part : kParts) out.push_back({part.name, value_of(o.spec.at(part.option), part.none), part.bearing});
-  out.push_back({"normalised over", o.parallel.strategy->normalised_over(o.parallel.sync_bn), Bearing::setting});
+  const Strategy& strategy = *o.parallel.strategy;
+  if (const std::int64_t steps = strategy.steps_per_batch(ranks); steps > 1) {  // then a step's number says another place in the order of samples
+    const auto batch = std::ranges::find(out, train::kBatchSize, &train::IdentityPart::name);
+    batch->value = fmt::format("{} in {} steps", batch->value, steps);
+    out.push_back({"updates", strategy.updates(), Bearing::setting});
+  }
+  out.push_back({"normalised over", strategy.normalised_over(o.parallel.sync_bn), Bearing::setting});
   Json spec = o.spec;
   spec["resume"] = "";  // the same run, whether or not it went on from a checkpoint
   out.push_back({"spec", text_of(spec), Bearing::none});

@@ -9,7 +9,8 @@
 namespace gemel::cli {
 
 /// Model, data, optimizer, and what else the course of a run depends on besides the trainer's own options.
-train::RunIdentity identity_of(const TrainOptions& options, const domains::Workload& work);
+/// @param ranks  of the job
+train::RunIdentity identity_of(const TrainOptions& options, const domains::Workload& work, int ranks);
 
 /// A hash of two samples: data sets of one name and size that are not the same mostly differ in one of them.
 std::string first_and_last(const datasets::Dataset& data);

@@ -72,7 +72,11 @@ train::Trainer::End TrainRun::trained() {
       std::optional<UsageRecord>& usage;
       ~UntilTheEnd() { usage.reset(); }
     } recording{usage_};
-    return trainer_->run();
+    const RankModel::Help help = shared_->help();
+    if (!help) return trainer_->run();
+    record_usage();
+    help(*loader_, validation_.get());
+    return train::Trainer::End::done;
   } catch (const MemoryError& e) {
     const std::string room = where_there_is_room();
     if (room.empty()) throw;
@@ -207,6 +211,7 @@ void TrainRun::build_model() {
   task_ = work_->task(*model_);
   ModelUse use = model_use();
   use.balance = balancing();
+  use.record = [this](const Json& event) { scope_.log().event(event); };
   shared_ = strategy().model(session, job_, *task_, std::move(use));
   shared_->build([&](nn::Extent extent) {
     if (!options_.weights.empty()) tell_loaded(nn::load_weights(*model_, session, options_.weights, nn::Mismatch::keep_output_layers, extent));
@@ -238,7 +243,7 @@ void TrainRun::make_trainer() {
                                       .rate = options_.optimizer.rate,
                                       .clip_norm = options_.clip_norm,
                                       .schedule = options_.schedule,
-                                      .warmup = options_.warmup,
+                                      .warmup = {options_.warmup.steps * strategy().steps_per_batch(job_.size()), options_.warmup.share},
                                       .checkpoint_dir = options_.checkpoint_dir,
                                       .checkpoint_every = options_.checkpoint_every,
                                       .model_name = options_.model,
@@ -246,13 +251,13 @@ void TrainRun::make_trainer() {
   trainer_.emplace(train::Run{.session = scope_.session(),
                               .task = *task_,
                               .optimizer = shared_->optimizer(),
-                              .data = *loader_,
-                              .validation = validation_.get(),
+                              .data = shared_->batches(*loader_, Purpose::train),
+                              .validation = validation_ ? &shared_->batches(*validation_, Purpose::evaluate) : nullptr,
                               .log = job_.rank() == 0 ? &scope_.log() : nullptr,
                               .reporter = this,
                               .ranks = &shared_->ranks(),
                               .stepper = &shared_->stepper()},
-                   options, identity_of(options_, *work_));
+                   options, identity_of(options_, *work_, job_.size()));
 }
 
 void TrainRun::resume() {

@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "datasets/loading/batch.h"
+#include "datasets/loading/data_loader.h"
+#include "frontends/cli/options/parallel_options.h"
 #include "frontends/cli/options/run_spec.h"
 #include "frontends/graph/compile.h"
 #include "frontends/nn/state/state_dict.h"
@@ -44,6 +45,12 @@ class RankModel {
   virtual std::vector<parallel::Span> take_spans() { return {}; }
   /// The whole model as files hold it, on rank 0; elsewhere nothing. Collective.
   virtual std::vector<nn::StateEntry> whole_state() = 0;
+
+  /// What the trainer of this rank goes through, in place of the batches that the rank loads.
+  virtual datasets::BatchSource& batches(datasets::DataLoader& loader, Purpose /*train, evaluate*/) { return loader; }
+  /// Where another rank's trainer makes the steps: this rank's work for it, until the run is over.
+  using Help = std::function<void(datasets::DataLoader& training, datasets::DataLoader* validation)>;
+  virtual Help help() { return {}; }
 
   /// What the log says of this rank besides its device.
   virtual Json about_rank() const { return Json::object(); }

@@ -12,6 +12,7 @@
   STYLE(kDdp)               \
   STYLE(kHorovod)           \
   STYLE(kPipeline)          \
+  STYLE(kParameterServer)   \
   STYLE(kMirrored)          \
   STYLE(kDataparallel)      \
   STYLE(kAlone)

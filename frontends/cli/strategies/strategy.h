@@ -28,6 +28,7 @@ struct Style {
   const char* name;                               // as --parallel takes it; "" without it
   const char* about;                              // for the help of --parallel
   bool in_processes = false, in_threads = false;  // what its ranks may be; with both: processes where mpirun started this one
+  bool outlives_ranks = false;                    // it goes on where some ranks are lost, if what started them lets it
   /// Adds the options that are its own; null: it has none.
   void (*add_options)(po::options_description&, Purpose) = nullptr;
   /// @param common  what was read of the options of all styles
@@ -50,8 +51,9 @@ struct ModelUse {
   models::RecomputedParts recompute = models::RecomputedParts::none;
   bool sync_bn = false, check_finite = false, keeps_spans = false;
   std::optional<distributed::Balancing> balance{};
-  std::int64_t memory_bytes = 0;  // that this rank's device may hold
-  int parameter_copies = 1;       // the weights, and in training their gradients and what the optimizer keeps for each
+  std::int64_t memory_bytes = 0;              // that this rank's device may hold
+  std::function<void(const Json&)> record{};  // takes an event for the run's record
+  int parameter_copies = 1;                   // the weights, and in training their gradients and what the optimizer keeps for each
 };
 
 /// Made from the options by Style::make.
@@ -84,6 +86,12 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
   virtual std::int64_t micro_batches(std::int64_t samples, int ranks, std::int64_t accumulate) const;
   /// The option that they come of.
   virtual const char* micro_batch_option() const { return "accumulate"; }
+  /// Steps in which the ranks train a batch.
+  virtual std::int64_t steps_per_batch(int /*ranks*/) const { return 1; }
+  /// How gradients become updates, as a run's identity has it.
+  virtual std::string updates() const { return "synchronous"; }
+  /// Whether a rank computes all the time, so that it has cores of its own.
+  virtual bool computes(int /*rank*/) const { return true; }
   /// What the name of a case of `bench` says besides style and ranks: "1f1b-8". Empty: nothing.
   virtual std::string cut(Purpose /*purpose*/, std::int64_t /*micro_batches*/) const { return ""; }
 

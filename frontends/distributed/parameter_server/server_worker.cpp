@@ -1,0 +1,165 @@
+#include "frontends/distributed/parameter_server/server_worker.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engine/base/error.h"
+#include "engine/base/numbers.h"
+#include "frontends/distributed/notices.h"
+#include "frontends/distributed/parameter_server/run_outlines.h"
+
+namespace gemel::distributed {
+
+using parallel::PeerGone;
+using parallel::ServerDelivery;
+using parallel::ServerMessage;
+using Kind = ServerMessage::Kind;
+
+namespace {
+
+std::int64_t all_bytes(const SlabShards& shards) {
+  std::int64_t sum = 0;
+  for (int s = 0; s < shards.servers(); ++s) sum += shards.bytes(s);
+  return sum;
+}
+
+}  // namespace
+
+ServerWorker::ServerWorker(Session& session, train::Task& task, const Specs& batch, const ServerMeans& means, ParameterServerOptions options)
+    : session_(session),
+      task_(task),
+      rank_(means.communication.rank()),
+      alarm_(means.alarm),
+      options_(std::move(options)),
+      shards_(session, task, batch, options_.servers),
+      buffers_(values_of(task.module().parameters().buffers())),
+      constants_(values_of(untrained(task.module()))) {
+  std::int64_t largest = constants_.bytes();
+  for (int s = 0; s < options_.servers; ++s) largest = std::max(largest, shards_.bytes(s) + buffers_.bytes());
+  const std::int64_t outbox = all_bytes(shards_) + buffers_.bytes();
+  links_ = link_servers(means.communication, *alarm_, options_, {.sends = outbox, .takes = largest});
+  if (links_.region) {
+    outbox_ = links_.region->bytes();
+  } else {
+    private_outbox_.resize(at(outbox));
+    outbox_ = private_outbox_;
+  }
+}
+
+/// The optimizer's own state would be memory for nothing.
+void ServerWorker::attach(const optim::Optimizer& optimizer, const train::StepOptions& step) {
+  optimizer_ = std::make_unique<optim::Sgd>(optimizer.groups());
+  reached_.assign(optimizer_->parameters().size(), false);
+  train::StepOptions own = step;
+  own.ranks = this;
+  step_.emplace(session_, task_, optimizer_.get(), own);
+}
+
+void ServerWorker::join_gradients(Values& gradients) {
+  for (std::size_t i = 0; i < gradients.size(); ++i) reached_[i] = static_cast<bool>(gradients[i]);
+  if (clip_norm_) optimizer_->clip_norm(gradients, *clip_norm_);
+  // Where a parameter's gradient was computed elsewhere it is brought to its place, from which it is sent.
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i]) continue;
+    const Value place = dense_gradient_place(optimizer_->parameters()[i].value);
+    if (gradients[i].storage() != place.storage()) apply(copy_def(), list(gradients[i].detached()), {}, std::span(&place, 1));
+  }
+}
+
+ServerDelivery ServerWorker::receive(int server, Kind kind) {
+  try {
+    return to(server).receive(kind);
+  } catch (const PeerGone& e) {
+    fail_without(e.rank(), e.what(), *alarm_);
+  }
+}
+
+void ServerWorker::ask() {
+  if (std::exchange(has_asked_, true)) return;
+  const auto fingerprint = static_cast<std::int64_t>(shards_.fingerprint());
+  for (int s = options_.servers; s-- > 0;) to(s).send({Kind::ready, {fingerprint}});
+  constants_.write(receive(0, Kind::constants).payload);
+  to(0).send({Kind::want});
+}
+
+std::optional<ServerWorker::Order> ServerWorker::next_order() {
+  try {
+    const ServerDelivery said = to(0).receive();
+    if (said.message.kind == Kind::end) return std::nullopt;
+    if (said.message.kind != Kind::batch) throw CommError(fmt::format("parameter server: server 0 sent message {}", static_cast<int>(said.message.kind)));
+    parallel::require(said.message, 0, 8, 0);
+    const std::vector<std::int64_t>& n = said.message.numbers;
+    const Order order{n[0] != 0, n[1] != 0, n[2], n[3], n[4], n[5], n[6], n[7]};
+    if (order.reads) read_parameters();
+    return order;
+  } catch (const PeerGone& e) {
+    fail_without(e.rank(), e.what(), *alarm_);
+  }
+}
+
+void ServerWorker::read_parameters() {
+  for (int s = 0; s < options_.servers; ++s) {
+    const std::span<const std::byte> all = receive(s, Kind::parameters).payload;
+    const std::int64_t shard = shards_.bytes(s), expected = shard + (s == 0 ? buffers_.bytes() : 0);
+    if (std::ssize(all) != expected)
+      throw CommError(fmt::format("parameter server: server {} sent {} bytes of parameters; accepted: {}", s, all.size(), expected));
+    shards_.write(s, SlabShards::What::parameters, all.first(at(shard)));
+    if (s == 0) read_buffers_.assign(all.begin() + shard, all.end());
+  }
+  buffers_.write(read_buffers_);
+}
+
+/// Server 0 is told last: what it knows of, the others have.
+void ServerWorker::push(const Order& order, const train::Sums& sums) {
+  ServerMessage message{Kind::gradients, {order.number}};
+  const ReachedParameters reached = packed(reached_);
+  message.numbers.insert(message.numbers.end(), reached.begin(), reached.end());
+  std::span<std::byte> rest = outbox_;
+  try {
+    for (int i = 1; i <= options_.servers; ++i) {
+      const int server = i % options_.servers;
+      std::span<std::byte> own = rest.first(at(shards_.bytes(server)));
+      shards_.read(server, SlabShards::What::gradients, own);
+      rest = rest.subspan(own.size());
+      if (server == 0) {
+        const std::vector<std::byte> buffers = buffers_.read();
+        std::ranges::copy(buffers, rest.begin());
+        own = {own.data(), own.size() + buffers.size()};
+        put(message.reals, sums);
+      }
+      to(server).send(message, own);
+    }
+  } catch (const PeerGone& e) {
+    fail_without(e.rank(), e.what(), *alarm_);
+  }
+}
+
+void ServerWorker::work(datasets::DataLoader& training, datasets::DataLoader* validation) {
+  ask();
+  while (const auto order = next_order()) {
+    if (options_.progress) options_.progress(fmt::format("step {}", order->step));
+    if (order->trains) {
+      push(*order, step_->train(training.shard(order->epoch, order->batch, static_cast<int>(order->part)), 0, order->step).get());
+      continue;
+    }
+    if (!validation) throw CommError("parameter server: server 0 asks for an evaluation, and there is no data for it");
+    ServerMessage message{Kind::result, {order->number, order->evaluation}};
+    put(message.reals, step_->evaluate(validation->shard(order->epoch, order->batch, static_cast<int>(order->part))).get());
+    to(0).send(message);
+  }
+}
+
+train::Pending ServerWorker::train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double>) {
+  ask();
+  if (const auto order = next_order()) push(*order, step_->train(batch, rate, step).get());
+  return train::Pending([] { return train::Sums(); });
+}
+
+train::Pending ServerWorker::train(const train::DeviceBatch& batch, double rate, std::int64_t step, std::optional<double>) {
+  ask();
+  if (const auto order = next_order()) push(*order, step_->train(batch, rate, step).get());
+  return train::Pending([] { return train::Sums(); });
+}
+
+}  // namespace gemel::distributed

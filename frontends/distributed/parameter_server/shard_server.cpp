@@ -1,0 +1,141 @@
+#include "frontends/distributed/parameter_server/shard_server.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "engine/base/error.h"
+#include "engine/base/numbers.h"
+
+namespace gemel::distributed {
+
+using parallel::PeerGone;
+using parallel::ServerDelivery;
+using parallel::ServerMessage;
+using Kind = ServerMessage::Kind;
+
+ShardServer::ShardServer(Session& session, train::Task& task, const Specs& batch, const ServerMeans& means, ParameterServerOptions options)
+    : rank_(means.communication.rank()), alarm_(means.alarm), options_(std::move(options)), shards_(session, task, batch, options_.servers) {
+  const std::int64_t shard = shards_.bytes(rank_);
+  links_ = link_servers(means.communication, *alarm_, options_, {.sends = shard, .takes = shard});
+  peers_.emplace(std::move(links_.connections), *alarm_);
+}
+
+void ShardServer::attach(optim::Optimizer& optimizer) {
+  shard_.emplace(shards_, rank_, optimizer);
+  peers_->of(0).expect_at_most(shard_->state_bytes(rank_));
+}
+
+void ShardServer::serve() {
+  if (!std::exchange(has_begun_, true)) peers_->of(0).send({Kind::ready, {static_cast<std::int64_t>(shards_.fingerprint())}});
+  for (bool goes_on = true; goes_on;) {
+    const parallel::ServerPeers::Event event = peers_->next();
+    if (event.gone && event.rank == 0) fail_without(0, event.why, *alarm_);
+    if (event.gone)
+      peers_->drop(event.rank);  // server 0 says what becomes of it
+    else if (event.rank == 0)
+      goes_on = carry_out(event.delivery);
+    else
+      keep(event.rank, event.delivery);
+  }
+}
+
+train::Pending ShardServer::train(const datasets::Batch&, double, std::int64_t, std::optional<double>) {
+  serve();
+  return train::Pending([] { return train::Sums(); });
+}
+
+bool ShardServer::carry_out(const ServerDelivery& order) {
+  const ServerMessage& said = order.message;
+  if (said.kind == Kind::drop || said.kind == Kind::send || said.kind == Kind::lost) parallel::require(said, 0, 1, 0);
+  switch (said.kind) {
+    case Kind::update:
+      update(said);
+      return true;
+    case Kind::drop:
+      take(static_cast<int>(said.numbers[0]));
+      return true;
+    case Kind::send:
+      send(static_cast<int>(said.numbers[0]));
+      return true;
+    case Kind::lost:
+      gradients_.erase(static_cast<int>(said.numbers[0]));
+      if (peers_->has(static_cast<int>(said.numbers[0]))) peers_->drop(static_cast<int>(said.numbers[0]));
+      return true;
+    case Kind::get_state: {
+      const auto [message, payload] = shard_->state(rank_);
+      peers_->of(0).send(message, payload);
+      return true;
+    }
+    case Kind::state:
+      shard_->set_state(rank_, said, order.payload);
+      return true;
+    case Kind::pause:
+    case Kind::end:
+      return false;
+    default:
+      throw CommError(fmt::format("parameter server: server 0 sent message {}", static_cast<int>(said.kind)));
+  }
+}
+
+void ShardServer::keep(int worker, const ServerDelivery& delivery) {
+  const ServerMessage& said = delivery.message;
+  parallel::require(said, worker, 1, 0);
+  if (said.kind == Kind::ready && said.numbers[0] == static_cast<std::int64_t>(shards_.fingerprint())) return;
+  if (said.kind != Kind::gradients || std::ssize(delivery.payload) != shard_->bytes())
+    throw CommError(fmt::format("parameter server: rank {} sent message {} of {} bytes; accepted: a gradient of {}", worker, static_cast<int>(said.kind),
+                                delivery.payload.size(), shard_->bytes()));
+  gradients_[worker].push_back({{said.numbers.begin() + 1, said.numbers.end()}, delivery.payload});
+}
+
+/// The worker sent it before server 0 was told of it.
+ShardServer::Gradient ShardServer::take(int worker) {
+  std::deque<Gradient>& own = gradients_[worker];
+  try {
+    while (own.empty()) {
+      if (!peers_->has(worker)) throw PeerGone(worker, "was lost before all of its gradient came");
+      keep(worker, peers_->of(worker).receive());
+    }
+  } catch (const PeerGone& e) {
+    fail_without(worker, e.what(), *alarm_);
+  }
+  Gradient out = std::move(own.front());
+  own.pop_front();
+  return out;
+}
+
+void ShardServer::update(const ServerMessage& order) {
+  parallel::require(order, 0, 1, order.numbers.size() + 1);
+  std::vector<Gradient> gradients;
+  std::vector<ServedShard::Part> parts;
+  ReachedParameters reached;
+  for (const std::int64_t worker : order.numbers) gradients.push_back(take(static_cast<int>(worker)));
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    parts.push_back({gradients[i].bytes, order.reals[i + 1]});
+    reached.resize(std::max(reached.size(), gradients[i].reached.size()), 0);
+    for (std::size_t k = 0; k < gradients[i].reached.size(); ++k) reached[k] |= gradients[i].reached[k];
+  }
+  if (options_.progress) options_.progress("updates");
+  shard_->update(parts, reached, order.reals[0]);
+}
+
+void ShardServer::send(int worker) {
+  for (Gradient& g : gradients_[worker]) {  // it is about to write another one where these are
+    if (!g.own.empty()) continue;
+    g.own.assign(g.bytes.begin(), g.bytes.end());
+    g.bytes = g.own;
+  }
+  if (!peers_->has(worker)) return;
+  const std::unique_ptr<parallel::SharedRegion>& region = links_.regions[worker];
+  const std::size_t shard = at(shard_->bytes());
+  if (!region) outbox_.resize(shard);
+  const std::span<std::byte> to = region ? region->bytes().first(shard) : std::span(outbox_);
+  shard_->read(to);
+  try {
+    peers_->of(worker).send({Kind::parameters}, to);
+  } catch (const PeerGone&) {
+    peers_->drop(worker);
+  }
+}
+
+}  // namespace gemel::distributed

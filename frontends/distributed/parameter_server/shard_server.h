@@ -1,0 +1,60 @@
+// ShardServer: a server other than server 0, which says in what order this one makes the same updates of its shard.
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "frontends/distributed/parameter_server/served_shard.h"
+#include "frontends/distributed/parameter_server/server_links.h"
+#include "frontends/train/ranks.h"
+#include "frontends/train/step.h"
+
+namespace gemel::distributed {
+
+class ShardServer : public train::Ranks, public train::Stepper {
+ public:
+  /// Packs the task's parameters and connects. Collective.
+  /// @param batch  specs of a worker's part of a batch
+  ShardServer(Session& session, train::Task& task, const Specs& batch, const ServerMeans& means, ParameterServerOptions options);
+  /// @param optimizer  of all trained parameters; must outlive this object
+  void attach(optim::Optimizer& optimizer);
+
+  /// Serves until server 0 says that the run, or a step of a benchmark, is over.
+  void serve();
+
+  int rank() const override { return rank_; }
+  train::Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) override;
+  train::Pending evaluate(const datasets::Batch&) override {
+    return train::Pending([] { return train::Sums(); });
+  }
+  void clip_norm(double) override {}
+  graph::ArenaUse arena() const override { return {}; }
+  std::size_t steps_ahead() const override { return 0; }
+
+ private:
+  struct Gradient {
+    ReachedParameters reached;
+    std::span<const std::byte> bytes;
+    std::vector<std::byte> own{};
+  };
+  bool carry_out(const parallel::ServerDelivery& order);
+  void keep(int worker, const parallel::ServerDelivery& delivery);
+  Gradient take(int worker);
+  void update(const parallel::ServerMessage& order);
+  void send(int worker);
+
+  const int rank_;
+  std::shared_ptr<parallel::ServerAlarm> alarm_;
+  ParameterServerOptions options_;
+  SlabShards shards_;
+  ServerLinks links_;
+  std::optional<parallel::ServerPeers> peers_;
+  std::optional<ServedShard> shard_;
+  std::map<int, std::deque<Gradient>> gradients_;  // [worker] that no update has used yet
+  std::vector<std::byte> outbox_;                  // where a worker sees no memory of this process
+  bool has_begun_ = false;
+};
+
+}  // namespace gemel::distributed

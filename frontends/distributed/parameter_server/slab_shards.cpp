@@ -1,0 +1,72 @@
+#include "frontends/distributed/parameter_server/slab_shards.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "engine/base/hash.h"
+#include "engine/base/numbers.h"
+#include "parallel/parameter_server/parameter_shards.h"
+
+namespace gemel::distributed {
+namespace {
+
+constexpr std::int64_t kFloat = sizeof(float);
+
+}  // namespace
+
+SlabShards::SlabShards(Session& session, train::Task& task, const Specs& batch, int servers) : of_(at(servers)) {
+  const Values parameters = values_of(task.module().parameters().trainable());
+  std::vector<std::int64_t> bytes;
+  for (const Value& p : parameters) bytes.push_back(Slab::pages_for(p.spec()) * Slab::kPageElements * kFloat);
+  const std::vector<int> server = parallel::shards_of(bytes, servers);
+  const std::vector<std::size_t> order = train::backward_outline(session, task, batch).order;  // as one process has it, so that norms are summed in its order
+  train::pack_parameters(task.module(), order);
+  for (const std::size_t i : order) {
+    const Node& node = *parameters[i].node();
+    server_of_[&node] = server[i];
+    const Value& place = node.slab->parameters().part(node.index_in_slab);
+    const std::int64_t first = place.storage()->first, elements = bytes[i] / kFloat;
+    std::vector<Range>& ranges = of_[at(server[i])];
+    if (!ranges.empty() && ranges.back().slab == node.slab && ranges.back().first + ranges.back().elements == first)
+      ranges.back().elements += elements;
+    else
+      ranges.push_back({node.slab, first, elements});
+    const std::int64_t numbers[] = {static_cast<std::int64_t>(i), server[i], elements};
+    fingerprint_ = hash_of(std::as_bytes(std::span(numbers)), fingerprint_);
+  }
+}
+
+Value SlabShards::view(const Range& range, What what) {
+  const Slab& slab = what == What::parameters ? range.slab->parameters() : range.slab->gradients();
+  return slab.whole().view(f32({range.elements}), range.first);
+}
+
+std::int64_t SlabShards::bytes(int server) const {
+  std::int64_t sum = 0;
+  for (const Range& r : of_[at(server)]) sum += r.elements * kFloat;
+  return sum;
+}
+
+void SlabShards::read(int server, What what, std::span<std::byte> to) const {
+  for (const Range& r : of_[at(server)]) {
+    const Value from = view(r, what);
+    from.session().interpreter().read(from, to.first(at(r.elements * kFloat)));
+    to = to.subspan(at(r.elements * kFloat));
+  }
+}
+
+void SlabShards::write(int server, What what, std::span<const std::byte> from) const {
+  write(server, what, [from](std::span<std::byte> bytes, std::size_t first) { std::memcpy(bytes.data(), from.data() + first, bytes.size()); });
+}
+
+void SlabShards::write(int server, What what, const std::function<void(std::span<std::byte>, std::size_t)>& make) const {
+  std::size_t first = 0;
+  for (const Range& r : of_[at(server)]) {
+    const Value to = view(r, what);
+    to.session().interpreter().write(to, [&](std::span<std::byte> bytes) { make(bytes, first); });
+    count_write(*to.storage());
+    first += at(r.elements * kFloat);
+  }
+}
+
+}  // namespace gemel::distributed

@@ -1,0 +1,108 @@
+// ServerConnection: messages between a worker and a server, over a socket and, where both are on one machine, by memory that both see. Who waits sleeps.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/error.h"
+#include "engine/base/files/descriptor.h"
+#include "parallel/parameter_server/server_messages.h"
+#include "parallel/parameter_server/shared_region.h"
+
+namespace gemel::parallel {
+
+/// Thrown by messages with a rank that is not there any more.
+class PeerGone : public CommError {
+ public:
+  PeerGone(int rank, const std::string& why) : CommError(why), rank_(rank) {}
+  int rank() const { return rank_; }
+
+ private:
+  int rank_;
+};
+
+/// Ends the waits of a thread that sleeps for messages. From any thread.
+class ServerAlarm {
+ public:
+  /// @throws CommError if the system gives no more descriptors
+  ServerAlarm();
+  /// Every present and future wait throws AbortedError with this text. Later texts are ignored.
+  void abort(const std::string& why);
+  /// Waits for this rank throw PeerGone.
+  void lose(int rank, const std::string& why);
+
+  int descriptor() const { return event_.get(); }
+  /// Takes the alarm that ended a wait. @throws AbortedError
+  void check();
+  /// Why a rank is gone, if it is.
+  std::optional<std::string> loss_of(int rank) const;
+  std::map<int, std::string> losses() const;
+  /// Sleeps until it is aborted, and no longer than that. @throws AbortedError
+  void wait_for_abort(double seconds);
+
+ private:
+  void ring();
+  Descriptor event_;
+  mutable std::mutex mutex_;
+  std::optional<std::string> aborted_;
+  std::map<int, std::string> lost_;
+};
+
+/// A message with its payload, which stays until the next message of the connection, or in the sender's memory until the sender writes there.
+struct ServerDelivery {
+  ServerMessage message;
+  std::span<const std::byte> payload;
+};
+
+class ServerConnection {
+ public:
+  /// @param rank   at the other end
+  /// @param alarm  must outlive the connection
+  ServerConnection(Descriptor socket, int rank, ServerAlarm& alarm);
+
+  int rank() const { return rank_; }
+  int descriptor() const { return socket_.get(); }
+  /// Sets the largest payload to take, in bytes. At first 4 KiB.
+  void expect_at_most(std::int64_t payload) { most_ = payload; }
+
+  /// Offers memory, in which payloads then need not be copied; the other side calls `take_offer` at the same point. The region must outlive the connection;
+  /// null: there is none.
+  void offer(const SharedRegion* region);
+  void take_offer();
+  /// Whether the other side sees the memory that was offered.
+  bool shares() const { return shares_; }
+
+  /// @throws PeerGone, AbortedError; so do all below
+  void send(const ServerMessage& message, std::span<const std::byte> payload = {});
+  /// Waits for the next message.
+  ServerDelivery receive();
+  /// Waits for the next message, which has this kind and so many numbers and reals at least.
+  /// @throws CommError for another
+  ServerDelivery receive(ServerMessage::Kind kind, std::size_t numbers = 0, std::size_t reals = 0);
+
+ private:
+  void wait(short events);
+  void write(std::span<const std::byte> bytes);
+  void read(std::span<std::byte> bytes);
+  [[noreturn]] void gone(const std::string& why);
+
+  Descriptor socket_;
+  int rank_;
+  ServerAlarm& alarm_;
+  std::int64_t most_ = 4096;
+  const SharedRegion* offered_ = nullptr;
+  bool shares_ = false;
+  HostBytes seen_;  // the other side's memory
+  std::vector<std::byte> body_, payload_;
+};
+
+/// @throws CommError if the message has fewer numbers or reals
+void require(const ServerMessage& message, int from, std::size_t numbers, std::size_t reals);
+
+}  // namespace gemel::parallel

@@ -1,0 +1,61 @@
+// Messages between workers and servers: a head of fixed length, numbers, then a payload that follows or lies in memory that both see.
+#pragma once
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace gemel::parallel {
+
+struct ServerMessage {
+  enum class Kind : std::uint8_t {
+    hello,       // from who connects: its rank; the job's token as payload
+    welcome,     // the token
+    memory,      // offers memory: process, file descriptor, bytes; a nonce that stands at its beginning
+    seen,        // whether the memory that was offered is seen
+    ready,       // to server 0: this rank needs nothing of other ranks any more but by these messages
+    want,        // to server 0: a worker wants its first batch
+    batch,       // to a worker: what to compute
+    parameters,  // to a worker: a shard
+    constants,   // to a worker: what is not trained
+    gradients,   // to a server
+    result,      // to server 0: of an evaluation
+    update,      // from server 0 to another: whose gradients to apply
+    drop,        // from server 0 to another: whose gradients to leave
+    send,        // from server 0 to another: the worker to send the shard to, whose gradients in shared memory are then copied
+    get_state,   // from server 0 to another
+    state,       // of a shard
+    lost,        // from server 0 to another: a worker
+    pause,       // from server 0 to another: a step of a benchmark is over
+    end,         // from server 0
+  };
+  Kind kind = Kind::end;
+  std::vector<std::int64_t> numbers = {};
+  std::vector<double> reals = {};
+};
+
+constexpr std::int64_t kServerNumbers = std::int64_t{1} << 16;  // most numbers of a message, and most reals
+
+/// The head of a message, as it travels.
+struct ServerHead {
+  static constexpr std::size_t kBytes = 32;
+  ServerMessage::Kind kind = ServerMessage::Kind::end;
+  bool in_memory = false;  // the payload lies in the sender's memory
+  std::uint32_t numbers = 0, reals = 0;
+  std::uint64_t payload = 0, offset = 0;  // bytes; offset in the sender's memory
+
+  std::size_t body_bytes() const { return 8 * (std::size_t{numbers} + reals); }
+};
+
+/// Encodes head, numbers and reals.
+std::vector<std::byte> server_frame(const ServerMessage& message, std::uint64_t payload, std::optional<std::uint64_t> offset);
+/// @param most_payload  bytes that the receiver takes  @param memory  bytes of the sender's memory that the receiver sees
+/// @return nothing for a head that no server or worker sends, or of more than that
+std::optional<ServerHead> parse_server_head(std::span<const std::byte, ServerHead::kBytes> bytes, std::uint64_t most_payload, std::uint64_t memory);
+/// @param bytes  body_bytes() of them
+ServerMessage parse_server_body(const ServerHead& head, std::span<const std::byte> bytes);
+
+}  // namespace gemel::parallel

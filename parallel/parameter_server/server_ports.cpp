@@ -1,0 +1,194 @@
+#include "parallel/parameter_server/server_ports.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <ranges>
+
+#include "engine/base/files/file.h"
+#include "engine/base/numbers.h"
+#include "parallel/watch/addresses.h"
+
+namespace gemel::parallel {
+namespace {
+
+using PortClock = std::chrono::steady_clock;
+
+PortClock::time_point in(double seconds) { return PortClock::now() + std::chrono::duration_cast<PortClock::duration>(std::chrono::duration<double>(seconds)); }
+int milliseconds_until(PortClock::time_point end) {
+  return static_cast<int>(std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(end - PortClock::now()).count()));
+}
+
+/// A stranger that says nothing is not waited for.
+void limit_wait(int socket, double seconds) {
+  const timeval time{static_cast<time_t>(seconds), static_cast<suseconds_t>((seconds - static_cast<double>(static_cast<time_t>(seconds))) * 1e6)};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
+}
+
+void send_at_once(int socket) {
+  const int on = 1;
+  ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+bool send_all(int socket, std::span<const std::byte> bytes) { return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) == std::ssize(bytes); }
+bool receive_all(int socket, std::span<std::byte> bytes) { return ::recv(socket, bytes.data(), bytes.size(), MSG_WAITALL) == std::ssize(bytes); }
+
+void say(int socket, const ServerMessage& message, std::string_view token, bool& sent) {
+  std::vector<std::byte> frame = server_frame(message, token.size(), std::nullopt);
+  const auto text = std::as_bytes(std::span(token));
+  frame.insert(frame.end(), text.begin(), text.end());
+  sent = send_all(socket, frame);
+}
+
+/// A message with a token, from who may be a stranger. @return nothing where it is none
+std::optional<ServerMessage> hear(int socket, std::string_view token) {
+  constexpr std::uint32_t kFew = 4;
+  std::array<std::byte, ServerHead::kBytes> bytes{};
+  if (!receive_all(socket, bytes)) return std::nullopt;
+  const auto head = parse_server_head(bytes, token.size(), 0);
+  if (!head || head->numbers > kFew || head->reals > kFew || head->payload != token.size()) return std::nullopt;
+  std::vector<std::byte> body(head->body_bytes()), said(token.size());
+  if (!receive_all(socket, body) || !receive_all(socket, said) || !std::ranges::equal(said, std::as_bytes(std::span(token)))) return std::nullopt;
+  return parse_server_body(*head, body);
+}
+
+Descriptor listening(const std::string& address, int family) {
+  Descriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (socket.get() < 0) return socket;
+  bool bound = false;
+  if (family == AF_INET6) {
+    const int off = 0;
+    ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+    sockaddr_in6 to{};
+    to.sin6_family = AF_INET6;
+    to.sin6_addr = in6addr_any;
+    if (!address.empty()) ::inet_pton(AF_INET6, address.c_str(), &to.sin6_addr);
+    bound = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+  } else {
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_ANY);
+    if (!address.empty()) ::inet_pton(AF_INET, address.c_str(), &to.sin_addr);
+    bound = ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0;
+  }
+  if (!bound || ::listen(socket.get(), SOMAXCONN) != 0) return Descriptor(-1);
+  return socket;
+}
+
+std::uint16_t port_of(int socket) {
+  sockaddr_storage at_{};
+  socklen_t length = sizeof at_;
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&at_), &length);
+  return ntohs(at_.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&at_)->sin6_port : reinterpret_cast<const sockaddr_in*>(&at_)->sin_port);
+}
+
+/// @return no socket where it does not answer in time
+Descriptor connected(const WatchEndpoint& endpoint, PortClock::time_point end) {
+  const bool six = endpoint.address.find(':') != std::string::npos;
+  Descriptor socket(::socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.get() < 0) return socket;
+  sockaddr_storage to{};
+  socklen_t length = 0;
+  if (six) {
+    auto& of = reinterpret_cast<sockaddr_in6&>(to);
+    of.sin6_family = AF_INET6;
+    of.sin6_port = htons(endpoint.port);
+    ::inet_pton(AF_INET6, endpoint.address.c_str(), &of.sin6_addr);
+    length = sizeof of;
+  } else {
+    auto& of = reinterpret_cast<sockaddr_in&>(to);
+    of.sin_family = AF_INET;
+    of.sin_port = htons(endpoint.port);
+    ::inet_pton(AF_INET, endpoint.address.c_str(), &of.sin_addr);
+    length = sizeof of;
+  }
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), length) != 0) {
+    if (errno != EINPROGRESS) return Descriptor(-1);
+    pollfd on{socket.get(), POLLOUT, 0};
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (::poll(&on, 1, milliseconds_until(end)) != 1 || ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
+      return Descriptor(-1);
+  }
+  ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) & ~O_NONBLOCK);
+  return socket;
+}
+
+}  // namespace
+
+ServerPort::ServerPort(const std::string& interface) : socket_(-1), token_(random_token()) {
+  const std::vector<std::string> addresses = addresses_of(interface);
+  std::string own = interface.empty() ? "" : addresses.front();
+  const bool six = own.empty() || own.find(':') != std::string::npos;
+  if (six) socket_ = listening(own, AF_INET6);
+  if (socket_.get() < 0) socket_ = listening(own, AF_INET);
+  if (socket_.get() < 0) throw CommError(fmt::format("parameter server: cannot listen on {}: {}", own.empty() ? "any address" : own, system_message(errno)));
+  WatchAnnouncement announced{token_, {}};
+  for (const std::string& address : own.empty() ? addresses : std::vector{own}) announced.endpoints.push_back({address, port_of(socket_.get())});
+  announcement_ = announced.text();
+}
+
+ServerConnections ServerPort::accept(const std::vector<int>& ranks, ServerAlarm& alarm, double seconds) {
+  constexpr double kStrangerSeconds = 1;
+  ServerConnections out;
+  const auto end = in(seconds);
+  while (out.size() < ranks.size()) {
+    alarm.check();
+    pollfd on[] = {{socket_.get(), POLLIN, 0}, {alarm.descriptor(), POLLIN, 0}};
+    const int left = milliseconds_until(end);
+    if (left == 0) {
+      std::vector<int> missing;
+      std::ranges::copy_if(ranks, std::back_inserter(missing), [&](int r) { return !out.contains(r); });
+      throw CommError(fmt::format("parameter server: ranks {} did not connect within {:g} s", fmt::join(missing, ", "), seconds));
+    }
+    if (::poll(on, 2, left) <= 0 || on[0].revents == 0) continue;
+    Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+    if (socket.get() < 0) continue;
+    limit_wait(socket.get(), kStrangerSeconds);
+    const auto said = hear(socket.get(), token_);
+    if (!said || said->kind != ServerMessage::Kind::hello || said->numbers.empty()) continue;
+    const auto known = std::ranges::find(ranks, said->numbers[0]);
+    if (known == ranks.end() || out.contains(*known)) continue;
+    bool sent = false;
+    say(socket.get(), {ServerMessage::Kind::welcome}, token_, sent);
+    if (!sent) continue;
+    limit_wait(socket.get(), 0);
+    send_at_once(socket.get());
+    out.emplace(*known, std::make_unique<ServerConnection>(std::move(socket), *known, alarm));
+  }
+  socket_ = Descriptor(-1);
+  return out;
+}
+
+std::unique_ptr<ServerConnection> connect_to_server(int self, int server, const std::string& announcement, ServerAlarm& alarm, double seconds) {
+  const WatchAnnouncement of = WatchAnnouncement::parse(announcement);
+  const auto end = in(seconds);
+  std::vector<std::string> tried;
+  for (const WatchEndpoint& endpoint : of.endpoints) {
+    alarm.check();
+    tried.push_back(endpoint.text());
+    Descriptor socket = connected(endpoint, std::min(end, in(std::max(0.5, seconds / 2))));
+    if (socket.get() < 0) continue;
+    bool sent = false;
+    say(socket.get(), {ServerMessage::Kind::hello, {self}}, of.token, sent);
+    limit_wait(socket.get(), std::max(0.5, seconds / 2));
+    const auto said = sent ? hear(socket.get(), of.token) : std::nullopt;
+    if (!said || said->kind != ServerMessage::Kind::welcome) continue;
+    limit_wait(socket.get(), 0);
+    send_at_once(socket.get());
+    return std::make_unique<ServerConnection>(std::move(socket), server, alarm);
+  }
+  throw CommError(fmt::format("parameter server: rank {} does not reach server {} at any of {} within {:g} s", self, server, fmt::join(tried, ", "), seconds));
+}
+
+}  // namespace gemel::parallel

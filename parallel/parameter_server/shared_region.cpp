@@ -1,0 +1,52 @@
+#include "parallel/parameter_server/shared_region.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "engine/base/files/descriptor.h"
+#include "engine/base/numbers.h"
+
+namespace gemel::parallel {
+namespace {
+
+/// @return empty where it cannot be mapped
+HostBytes mapped(int descriptor, std::int64_t bytes, int protection) {
+  void* const first = ::mmap(nullptr, at(bytes), protection, MAP_SHARED, descriptor, 0);
+  if (first == MAP_FAILED) return {};
+  return {std::shared_ptr<std::byte>(static_cast<std::byte*>(first), [bytes](std::byte* p) { ::munmap(p, at(bytes)); }), bytes};
+}
+
+}  // namespace
+
+std::unique_ptr<SharedRegion> SharedRegion::make(std::int64_t bytes) {
+  bytes = ceil_div(std::max<std::int64_t>(bytes, 1), kHostPage) * kHostPage;
+  Descriptor file(::memfd_create("gemel", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (file.get() < 0 || ::posix_fallocate(file.get(), 0, bytes) != 0 || ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) return nullptr;
+  HostBytes memory = mapped(file.get(), bytes, PROT_READ | PROT_WRITE);
+  if (!memory.first) return nullptr;
+  const int descriptor = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0);
+  if (descriptor < 0) return nullptr;
+  return std::unique_ptr<SharedRegion>(new SharedRegion(descriptor, std::move(memory)));
+}
+
+SharedRegion::~SharedRegion() { ::close(descriptor_); }
+
+SharedRegion::Place SharedRegion::place() const { return {::getpid(), descriptor_, memory_.bytes}; }
+
+HostBytes see_region(const SharedRegion::Place& place, std::span<const std::byte> nonce) {
+  if (place.process <= 0 || place.descriptor < 0 || place.bytes < std::ssize(nonce)) return {};
+  const Descriptor file(::open(fmt::format("/proc/{}/fd/{}", place.process, place.descriptor).c_str(), O_RDWR | O_CLOEXEC));
+  struct stat found {};
+  if (file.get() < 0 || ::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_size != place.bytes) return {};
+  if (const int seals = ::fcntl(file.get(), F_GET_SEALS); seals < 0 || (seals & F_SEAL_SHRINK) == 0) return {};
+  HostBytes memory = mapped(file.get(), place.bytes, PROT_READ);
+  if (!memory.first || !std::ranges::equal(nonce, std::span(memory.first.get(), nonce.size()))) return {};
+  return memory;
+}
+
+}  // namespace gemel::parallel

@@ -1,0 +1,42 @@
+// SharedRegion: memory of a process that another one of the same machine reads.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "engine/base/host_view.h"
+
+namespace gemel::parallel {
+
+/// An anonymous file in memory: a killed process leaves nothing behind. Others open it by way of /proc.
+class SharedRegion {
+ public:
+  /// Where another process finds it.
+  struct Place {
+    std::int64_t process = 0, descriptor = -1, bytes = 0;
+  };
+  /// Reserves memory. @return null if the system has none, or makes no such files
+  static std::unique_ptr<SharedRegion> make(std::int64_t bytes);
+  ~SharedRegion();
+  SharedRegion(const SharedRegion&) = delete;
+  SharedRegion& operator=(const SharedRegion&) = delete;
+
+  Place place() const;
+  std::span<std::byte> bytes() const { return {memory_.first.get(), static_cast<std::size_t>(memory_.bytes)}; }
+  /// The same memory, mapped as long as someone holds it.
+  const HostBytes& memory() const { return memory_; }
+
+ private:
+  SharedRegion(int descriptor, HostBytes memory) : descriptor_(descriptor), memory_(std::move(memory)) {}
+  int descriptor_;
+  HostBytes memory_;
+};
+
+/// Maps the memory of another process, to be read.
+/// @return empty if there is none of that size, it could shrink, or it does not begin with the nonce: process numbers may be those of another container
+HostBytes see_region(const SharedRegion::Place& place, std::span<const std::byte> nonce);
+
+}  // namespace gemel::parallel

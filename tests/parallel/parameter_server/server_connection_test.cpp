@@ -1,0 +1,153 @@
+// Connections between workers and servers, in threads of one process: messages, shared memory, strangers, and ends of the other side.
+#include "parallel/parameter_server/server_connection.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <future>
+#include <numeric>
+#include <thread>
+
+#include "parallel/parameter_server/server_peers.h"
+#include "parallel/parameter_server/server_ports.h"
+#include "parallel/transport/spin_wait.h"
+#include "parallel/watch/addresses.h"
+
+namespace gemel::parallel {
+namespace {
+
+using Kind = ServerMessage::Kind;
+
+std::vector<std::byte> numbered(std::size_t bytes) {
+  std::vector<std::byte> out(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>(i * 7);
+  return out;
+}
+
+/// A server and one worker.
+class ServerConnections : public ::testing::Test {
+ protected:
+  void connect() {
+    ServerPort port("");
+    auto accepted = std::async(std::launch::async, [&] { return port.accept({1}, server_alarm, 10); });
+    worker = connect_to_server(1, 0, port.announcement(), worker_alarm, 10);
+    peers.emplace(accepted.get(), server_alarm);
+  }
+  ServerAlarm server_alarm, worker_alarm;
+  std::unique_ptr<ServerConnection> worker;
+  std::optional<ServerPeers> peers;
+};
+
+TEST_F(ServerConnections, carry_payloads_by_the_socket_and_by_shared_memory) {
+  connect();
+  const std::vector<std::byte> payload = numbered(3 << 20);
+  ServerConnection& server = peers->of(1);
+  server.expect_at_most(std::ssize(payload));
+  {
+    std::jthread sender([&] { worker->send({Kind::gradients, {5}}, payload); });
+    const ServerPeers::Event event = peers->next();
+    ASSERT_FALSE(event.gone);
+    EXPECT_EQ(event.rank, 1);
+    EXPECT_TRUE(std::ranges::equal(event.delivery.payload, payload));
+  }
+  const auto region = SharedRegion::make(std::ssize(payload));
+  ASSERT_TRUE(region);
+  {
+    std::jthread offers([&] { worker->offer(region.get()); });
+    server.take_offer();
+  }
+  ASSERT_TRUE(worker->shares());
+  std::ranges::copy(payload, region->bytes().begin());
+  worker->send({Kind::gradients, {6}}, region->bytes().subspan(4096, 8192));
+  const ServerDelivery seen = server.receive(Kind::gradients, 1);
+  EXPECT_EQ(seen.message.numbers[0], 6);
+  EXPECT_TRUE(std::ranges::equal(seen.payload, std::span(payload).subspan(4096, 8192)));
+  region->bytes()[4096] = std::byte{99};
+  EXPECT_EQ(seen.payload[0], std::byte{99}) << "it was not copied";
+}
+
+TEST_F(ServerConnections, tell_when_the_other_side_is_gone_and_when_the_job_ends) {
+  connect();
+  std::thread([&] { worker.reset(); }).join();
+  const ServerPeers::Event event = peers->next();
+  EXPECT_TRUE(event.gone);
+  EXPECT_EQ(event.why, "was lost: its connection closed");
+  connect();
+  auto wait = std::async(std::launch::async, [&] { peers->next(); });
+  server_alarm.abort("rank 2 was lost");
+  EXPECT_THROW(wait.get(), AbortedError);
+}
+
+TEST_F(ServerConnections, leave_a_rank_that_is_silent_once_it_counts_as_lost) {
+  connect();
+  auto wait = std::async(std::launch::async, [&] { return peers->next(); });
+  server_alarm.lose(1, "has been silent for 8 s");
+  const ServerPeers::Event event = wait.get();
+  EXPECT_TRUE(event.gone);
+  EXPECT_EQ(event.why, "has been silent for 8 s");
+  EXPECT_THROW(peers->of(1).receive(), PeerGone);
+}
+
+TEST_F(ServerConnections, that_wait_sleep) {
+  connect();
+  const auto used = [] {
+    rusage usage{};
+    ::getrusage(RUSAGE_THREAD, &usage);
+    return static_cast<double>(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) + 1e-6 * static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+  };
+  std::jthread sender([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    worker->send({Kind::want});
+  });
+  const double before = used();
+  peers->next();
+  EXPECT_LT(used() - before, 0.05) << "seconds of a processor in 0.3 s";
+}
+
+TEST(ServerPorts, drop_strangers_and_name_ranks_that_do_not_come) {
+  ServerAlarm alarm;
+  ServerPort port("");
+  const WatchAnnouncement announced = WatchAnnouncement::parse(port.announcement());
+  std::jthread stranger([&] {
+    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in to{};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(announced.endpoints[0].port);
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0) {
+      const std::vector<std::byte> junk = numbered(200);
+      [[maybe_unused]] const auto sent = ::send(socket, junk.data(), junk.size(), MSG_NOSIGNAL);
+    }
+    ::close(socket);
+  });
+  try {
+    port.accept({1, 2}, alarm, 0.5);
+    FAIL();
+  } catch (const CommError& e) {
+    EXPECT_STREQ(e.what(), "parameter server: ranks 1, 2 did not connect within 0.5 s");
+  }
+}
+
+TEST(SharedRegions, are_not_seen_by_a_wrong_nonce_or_size) {
+  const auto region = SharedRegion::make(10'000);
+  ASSERT_TRUE(region);
+  const std::vector<std::byte> nonce = numbered(16), other(16);
+  std::ranges::copy(nonce, region->bytes().begin());
+  SharedRegion::Place place = region->place();
+  EXPECT_EQ(place.bytes, 12'288) << "whole pages";
+  EXPECT_TRUE(see_region(place, nonce).first);
+  EXPECT_FALSE(see_region(place, other).first);
+  place.bytes += 4096;
+  EXPECT_FALSE(see_region(place, nonce).first) << "what it claims to have and has not would be a fault at the first access";
+  place = {.process = ::getpid(), .descriptor = 0, .bytes = 4096};
+  EXPECT_FALSE(see_region(place, nonce).first);
+  place = {.process = -5, .descriptor = 3, .bytes = 4096};
+  EXPECT_FALSE(see_region(place, nonce).first);
+}
+
+}  // namespace
+}  // namespace gemel::parallel

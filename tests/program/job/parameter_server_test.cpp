@@ -1,0 +1,225 @@
+// Parameter servers: the gemel program with --parallel ps, started by mpirun and by gemel launch.
+#include <fmt/format.h>
+
+#include <random>
+
+#include "tests/support/device/test_device.h"
+#include "tests/support/program/job_fixture.h"
+
+namespace gemel::testing {
+namespace {
+
+class ParameterServerJob : public Job {
+ protected:
+  static Words small(const Words& more) {
+    return joined({"train", "--model", "lenet", "--limit", "44", "--batch-size", "8", "--optimizer", "adam", "--threads", "1", "--seed", "5"}, more);
+  }
+  Outcome on(int ranks, const Words& arguments) {
+    on_ranks(ranks);
+    launcher_.insert(launcher_.end(), {"--bind-to", "none"});
+    return finish(start_job(arguments));
+  }
+  Outcome alone(const Words& arguments) {
+    launcher_.clear();
+    return run(arguments);
+  }
+  void expect_same_file(const std::string& a, const std::string& b) const {
+    EXPECT_TRUE(read_text(folder() / a) == read_text(folder() / b)) << a << " and " << b << " differ";
+    EXPECT_FALSE(read_text(folder() / a).empty());
+  }
+  Words to(const std::string& name) const { return {"--save", in_folder(name + ".st"), "--log-dir", in_folder(name)}; }
+  /// Of the program that gemel launch started.
+  static std::vector<pid_t> ranks_of_launcher(pid_t launcher) {
+    for (const pid_t child : children_of(launcher))
+      if (const std::vector<pid_t> ranks = ranks_of(child); !ranks.empty()) return ranks;
+    return {};
+  }
+  std::int64_t most(const std::string& log, const char* number) const {
+    std::int64_t out = 0;
+    for (const Json& e : events(log))
+      if (e["event"] == "step") out = std::max(out, e.at(number).get<std::int64_t>());
+    return out;
+  }
+  std::optional<Json> lost(const std::string& log) const {
+    for (const Json& e : events(log))
+      if (e["event"] == "lost") return e;
+    return std::nullopt;
+  }
+  pid_t launch(int ranks, const Words& more) {
+    launcher_.clear();
+    return start_job(joined({"launch", "--np", std::to_string(ranks)}, joined({"train", "--model", "lenet", "--limit", "400", "--batch-size", "8", "--threads",
+                                                                               "1", "--eval-every", "0", "--parallel", "ps", "--log-dir", in_folder("job")},
+                                                                              more)));
+  }
+  bool has_trained(std::size_t steps) const { return has_step("job") && losses("job").size() >= steps; }
+};
+
+/// Eager with one server, a graph with two.
+TEST_F(ParameterServerJob, of_one_worker_is_one_process_to_the_last_bit_also_where_it_goes_on) {
+  for (const char* frontend : {"eager", "graph"}) {
+    const bool is_eager = frontend == std::string("eager");
+    const Words hard{"--frontend", frontend, "--dropout", "0.3", "--clip-norm", "0.5", "--steps", "14"};
+    ASSERT_EQ(alone(small(joined(hard, to("alone")))).status, 0);
+    const Words ps{"--parallel", "ps", "--staleness", "0", "--servers", is_eager ? "1" : "2"};
+    const int ranks = is_eager ? 2 : 3;
+    if (is_eager) {
+      const Outcome o = on(ranks, small(joined(joined(hard, ps), to("job"))));
+      ASSERT_EQ(o.status, 0) << o.err;
+      expect_same_file("alone.st", "job.st");
+      EXPECT_EQ(most("job", "staleness"), 0);
+      std::filesystem::remove_all(folder() / "job");
+      continue;
+    }
+    const Words checkpoints{"--checkpoint-dir", in_folder("c"), "--checkpoint-every", "4", "--resume", "auto"};
+    Words first = small(joined(joined(joined(hard, ps), checkpoints), {"--log-dir", in_folder("job")}));
+    *std::ranges::find(first, "14") = "8";
+    const Outcome begun = on(ranks, first);
+    ASSERT_EQ(begun.status, 0) << begun.err;
+    const Outcome o = on(ranks, small(joined(joined(joined(hard, ps), checkpoints), to("job"))));
+    ASSERT_EQ(o.status, 0) << o.err;
+    EXPECT_EQ(lines_with("resume: going on after step 8", o), 1) << o.err;
+    EXPECT_EQ(lines_with("warning", o), 0) << o.err;
+    expect_same_file("alone.st", "job.st");
+    EXPECT_EQ(most("job", "staleness"), 0);
+    std::filesystem::remove_all(folder() / "job");
+  }
+}
+
+TEST_F(ParameterServerJob, with_batch_statistics_and_validation_is_one_process_and_two_workers_are_nearly) {
+  const Words resnet{"train", "--model", "resnet18", "--limit", "12", "--batch-size", "6", "--optimizer", "momentum", "--epochs", "1", "--threads", "1"};
+  ASSERT_EQ(alone(joined(resnet, to("alone"))).status, 0);
+  const Outcome o = on(2, joined(joined(resnet, to("job")), {"--parallel", "ps", "--staleness", "0"}));
+  ASSERT_EQ(o.status, 0) << o.err;
+  expect_same_file("alone.st", "job.st");
+  EXPECT_EQ(last_epoch("job").at("val_loss"), last_epoch("alone").at("val_loss"));
+  if (!is_full_run()) return;
+  ASSERT_EQ(alone(small({"--steps", "9", "--log-dir", in_folder("one")})).status, 0);
+  std::filesystem::rename(folder() / "one", folder() / "alone_of_lenet");
+  const Outcome two = on(3, small({"--steps", "9", "--parallel", "ps", "--staleness", "0", "--log-dir", in_folder("two")}));
+  ASSERT_EQ(two.status, 0) << two.err;
+  const auto expected = losses("alone_of_lenet"), got = losses("two");
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5 * expected[i]);  // sums in another order: last places of 6e-8, which grow
+}
+
+TEST_F(ParameterServerJob, trains_each_sample_once_and_no_gradient_is_staler_than_its_bound) {
+  for (const auto& [staleness, servers] : {std::pair{"4", "2"}, {"1", "1"}, {"none", "1"}}) {
+    const Outcome o = on(5, small({"--epochs", "2", "--parallel", "ps", "--servers", servers, "--staleness", staleness, "--log-dir", in_folder("job")}));
+    ASSERT_EQ(o.status, 0) << o.err;
+    const std::int64_t parts = 5 - std::atoi(servers), steps = 2 * (5 * parts + std::min<std::int64_t>(4, parts));
+    EXPECT_EQ(std::ssize(losses("job")), steps) << staleness;
+    if (staleness != std::string("none")) {
+      EXPECT_LE(most("job", "staleness"), std::atoi(staleness));
+      EXPECT_LE(most("job", "steps_behind"), std::atoi(staleness));
+    }
+    EXPECT_EQ(events("job")[0]["workers"], parts);
+    std::filesystem::remove_all(folder() / "job");
+    if (!is_full_run()) return;
+  }
+  const Outcome backup = on(4, small({"--epochs", "2", "--parallel", "ps", "--staleness", "0", "--backup", "1", "--log-dir", in_folder("job")}));
+  ASSERT_EQ(backup.status, 0) << backup.err;
+  EXPECT_EQ(losses("job").size(), 12u) << "as without";
+}
+
+TEST_F(ParameterServerJob, goes_on_where_it_was_among_parts_of_batches) {
+  if (!is_full_run()) GTEST_SKIP() << "with --full";
+  const Words c{"--checkpoint-dir", in_folder("c"), "--parallel", "ps", "--log-dir", in_folder("job"), "--resume", "auto"};
+  ASSERT_EQ(on(3, small(joined(c, {"--steps", "7"}))).status, 0);
+  const Outcome o = on(3, small(joined(c, {"--epochs", "1"})));
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(losses("job").size(), 12u) << "two parts of each of six batches, each once";
+  ASSERT_EQ(on(3, small(joined(c, {"--steps", "15"}))).status, 0);
+  on_ranks(2);
+  const Outcome other = finish(start_job(small(joined(c, {"--steps", "20"}))));
+  EXPECT_EQ(other.status, 1);
+  EXPECT_EQ(lines_with("batch size was '8 in 2 steps', is now '8' in the middle of an epoch", other), 1) << other.err;
+}
+
+TEST_F(ParameterServerJob, of_gemel_launch_names_a_lost_worker_at_once_and_finishes_without_it) {
+  const pid_t job = launch(4, {"--epochs", "12"});
+  ASSERT_TRUE(until([&] { return has_trained(5) || !runs(job); }, std::chrono::seconds(60)));
+  const std::vector<pid_t> ranks = ranks_of_launcher(job);
+  ASSERT_EQ(ranks.size(), 4u);
+  ::kill(ranks[2], SIGKILL);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(until([&] { return has_event("lost", "job"); }, std::chrono::seconds(5)));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
+  const Outcome o = finish_within(std::chrono::seconds(60), job);
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(lines_with("gemel: rank 2 of 4", o), 1) << o.err;
+  EXPECT_EQ(lines_with("gemel-launch", o), 0) << o.err;
+  EXPECT_EQ(lost("job")->at("rank"), 2);
+  EXPECT_EQ(events("job").back()["status"], "ok");
+  EXPECT_EQ(losses("job").size(), 12u * (50 * 3));
+  expect_gone(ranks);
+}
+
+TEST_F(ParameterServerJob, of_gemel_launch_ends_within_5_s_of_the_loss_of_a_server_and_names_it) {
+  for (const int server : is_full_run() ? std::vector{0, 1} : std::vector{1}) {
+    const pid_t job = launch(4, {"--epochs", "1000", "--servers", "2"});
+    ASSERT_TRUE(until([&] { return has_trained(5) || !runs(job); }, std::chrono::seconds(60)));
+    const std::vector<pid_t> ranks = ranks_of_launcher(job);
+    ASSERT_EQ(ranks.size(), 4u);
+    ::kill(ranks[static_cast<std::size_t>(server)], SIGKILL);
+    const Outcome o = finish_within(std::chrono::seconds(5), job);
+    EXPECT_EQ(o.status, 1);
+    EXPECT_EQ(lines_with(fmt::format("gemel: rank {} of 4", server), o), 1) << o.err;
+    expect_gone(ranks);
+    std::filesystem::remove_all(folder() / "job");
+  }
+}
+
+TEST_F(ParameterServerJob, of_plain_mpirun_ends_with_a_worker_and_says_so) {
+  on_ranks(3);
+  const pid_t job = start_job(small({"--epochs", "1000", "--eval-every", "0", "--parallel", "ps", "--log-dir", in_folder("job")}));
+  ASSERT_TRUE(until([&] { return has_trained(5) || !runs(job); }, std::chrono::seconds(60)));
+  const std::vector<pid_t> ranks = ranks_of(job);
+  ASSERT_EQ(ranks.size(), 3u);
+  ::kill(ranks[2], SIGKILL);
+  const Outcome o = finish_within(std::chrono::seconds(8), job);
+  EXPECT_NE(o.status, 0);
+  EXPECT_EQ(lines_with("gemel: rank 2 of 3", o), 1) << o.err;
+  EXPECT_EQ(events("job").back()["status"], "failed");
+  expect_gone(ranks);
+}
+
+/// From its start to its end.
+TEST_F(ParameterServerJob, leaves_no_rank_wherever_one_is_killed) {
+  if (!is_full_run()) GTEST_SKIP() << "with --full";
+  std::mt19937 random(3);
+  for (int i = 0; i < 30; ++i) {
+    std::filesystem::remove_all(folder() / "job");
+    const pid_t job = launch(4, {"--epochs", "3", "--servers", i % 2 ? "2" : "1"});
+    std::vector<pid_t> ranks;
+    ASSERT_TRUE(until([&] { return (ranks = ranks_of_launcher(job)).size() == 4 || !runs(job); }, std::chrono::seconds(30)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 6000));
+    ::kill(ranks[random() % ranks.size()], SIGKILL);
+    const Outcome o = finish_within(std::chrono::seconds(90), job);
+    EXPECT_TRUE(o.status == 0 || o.status == 1) << o.err;
+    EXPECT_GE(lines_with("gemel: ", o) + (o.status == 0), 1) << o.err;
+    expect_gone(ranks);
+  }
+}
+
+TEST_F(ParameterServerJob, refuses_in_one_line_what_makes_no_sense) {
+  const auto refused = [this](int ranks, const Words& more, const std::string& text) {
+    on_ranks(ranks);
+    const Outcome o = finish(start_job(more));
+    EXPECT_EQ(o.status, 2) << o.err;
+    EXPECT_GE(lines_with("gemel: " + text, o), 1) << o.err;
+  };
+  refused(2, small({"--parallel", "ps", "--servers", "2"}), "--parallel ps: 2 ranks for 2 servers and a worker; accepted: 3 ranks or more");
+  refused(3, small({"--parallel", "ps", "--staleness", "0", "--backup", "2"}),
+          "--parallel ps: 3 ranks for 1 servers, 2 workers in reserve and another one; accepted: 4 ranks or more");
+  launcher_.clear();
+  const auto told = [this](const Words& more, const std::string& text) { expect_refused(small(more), 2, text); };
+  told({"--parallel", "ps", "--staleness", "-1"}, "--staleness: '-1'; accepted: 0 for synchronous updates, 1..1000000 updates, or none");
+  told({"--parallel", "ps", "--backup", "1"}, "--backup: 1 workers in reserve are given with --staleness 4");
+  told({"--parallel", "ps", "--sync-bn"}, "--sync-bn: it is given with --parallel ps");
+  told({"--parallel", "ps", "--compression", "fp16"}, "--compression: it is given with --parallel ps");
+  told({"--servers", "2"}, "--servers: it is given without --parallel ps; accepted: with it");
+  expect_refused({"eval", "--model", "lenet", "--weights", "w.st", "--parallel", "ps"}, 2, "--parallel ps: there are no updates for servers to make");
+}
+
+}  // namespace
+}  // namespace gemel::testing
