@@ -164,6 +164,7 @@ std::shared_ptr<const Strategy> make_ps(const Style& style, const po::variables_
                with + "whose workers send whole gradients to servers; accepted: with --parallel ddp");
   refuse_given(v, std::array{"sync-bn"}, with + "whose workers do not wait for each other within a step; accepted: --freeze-norm, or --parallel ddp");
   refuse_given(v, std::array{"balance"}, with + "where who is faster takes more batches; accepted: without it");
+  refuse_given(v, std::array{"no-sync"}, with + "where not all ranks compute; accepted: --parallel ddp");
   refuse_given(v, std::array{"sparse-embeddings"}, with + "where gradients are sent whole; accepted: without it, or --parallel ddp");
   refuse_given(v, std::array{"detect-anomaly", "profile"}, with + "where workers may be lost before they tell what they saw; accepted: --parallel ddp");
   const parallel::UpdateRule rule{staleness_option(v["staleness"].as<std::string>()), static_cast<int>(whole_number(v, "backup", 0, 1e4))};

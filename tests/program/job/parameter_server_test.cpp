@@ -201,6 +201,16 @@ TEST_F(ParameterServerJob, leaves_no_rank_wherever_one_is_killed) {
   }
 }
 
+TEST_F(ParameterServerJob, comes_back_from_a_spec) {
+  for (const Words& more : {Words{"--servers", "2", "--staleness", "none"}, {"--staleness", "0", "--backup", "1"}}) {
+    const Outcome line = alone(small(joined(more, {"--parallel", "ps", "--print-spec"})));
+    ASSERT_EQ(line.status, 0) << line.err;
+    std::ofstream(folder() / "spec.json") << line.out;
+    EXPECT_EQ(alone({"train", "--spec", in_folder("spec.json"), "--print-spec"}).out, line.out);
+    EXPECT_EQ(Json::parse(line.out).at("staleness"), *(std::ranges::find(more, "--staleness") + 1));
+  }
+}
+
 TEST_F(ParameterServerJob, refuses_in_one_line_what_makes_no_sense) {
   const auto refused = [this](int ranks, const Words& more, const std::string& text) {
     on_ranks(ranks);
