@@ -185,6 +185,7 @@ class Process {
       epoch["seconds"] = seconds;
       epoch["samples"] = std::round(samples);
       out.epochs.push_back(std::move(epoch));
+      out.metrics["training_s"] = seconds;
     }
   }
   void take_span(const Json& from) {

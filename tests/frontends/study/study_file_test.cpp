@@ -80,7 +80,7 @@ TEST(StudyFile, every_study_that_is_there_can_be_read_in_each_extent) {
     }
   EXPECT_EQ(testing::message_of<UsageError>([] {
               find_study("pipline");
-            }).find("study: 'pipline' is unknown, did you mean 'pipeline'?; accepted: batch-optimizer, batch-size, "),
+            }).find("study: 'pipline' is unknown, did you mean 'pipeline'?; accepted: async, batch-optimizer, "),
             0u);
 }
 

@@ -193,7 +193,7 @@ y = "cpu"
 }
 
 TEST_F(StudyCommand, names_options_and_files_that_are_wrong_are_refused) {
-  expect_refused({"study", "run", "dumy"}, 2, "study: 'dumy' is unknown, did you mean 'dummy'?; accepted: batch-optimizer, batch-size, ");
+  expect_refused({"study", "run", "dumy"}, 2, "study: 'dumy' is unknown, did you mean 'dummy'?; accepted: async, batch-optimizer, ");
   expect_refused({"study", "rnu"}, 2, "study: 'rnu' is unknown; accepted: list, show, run, report, compare");
   expect_refused({"study"}, 2, "study: no part is given; accepted: list, show, run, report, compare");
   expect_refused({"study", "run"}, 2, "study: no name is given; accepted: one that `gemel study list` names, or a file");
