@@ -452,7 +452,7 @@ TEST_F(Job, that_cannot_run_is_refused_in_one_line) {
   expect_refused_on(2, {"train", "--parallel", "ddp", "--compression", "topk:2"},
                     "--compression: 'topk:2'; accepted: none, fp16, bf16, or topk:F with F above 0 and at most 1");
   expect_refused_on(2, {"train", "--parallel", "hovorod"},
-                    "--parallel: 'hovorod' is not accepted, did you mean 'horovod'?; accepted: ddp, horovod, pipeline, mirrored, dataparallel");
+                    "--parallel: 'hovorod' is not accepted, did you mean 'horovod'?; accepted: ddp, horovod, pipeline, ps, mirrored, dataparallel");
   expect_refused_on(2, {"train", "--parallel", "horovod", "--compression", "topk:0.1"},
                     "--compression: 'topk:0.1' is given with --parallel horovod; accepted: none, fp16, bf16");
   expect_refused_on(
