@@ -52,20 +52,36 @@ std::string words_of(const Json& start) {
   if (start.contains("resumed_from")) out = "resumed from " + (start["resumed_from"].is_string() ? start["resumed_from"].get<std::string>() : "a checkpoint");
   if (start.contains("lost")) {
     const Json& lost = start["lost"];
+    const auto said = [&](const char* key) {
+      const Json value = lost.is_object() ? lost.value(key, Json()) : Json();
+      return value.is_string() ? value.get<std::string>() : value.is_number_integer() ? std::to_string(value.get<std::int64_t>()) : "?";
+    };
     out += out.empty() ? "" : "; ";
-    out += "lost ";
-    out += lost.is_string() ? lost.get<std::string>() : lost.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 300);
+    out += lost.is_string() ? "lost " + lost.get<std::string>() : fmt::format("lost rank {} on {}: {}", said("rank"), said("host"), said("why"));
   }
   return out.empty() ? "started again" : out;
 }
 
-RunTable& table_of(Run& run, std::string_view event, int rank) {
+/// How deep arrays and objects are nested; brackets in texts count too, so that it may be less.
+std::size_t nesting(std::string_view json) {
+  std::size_t now = 0, most = 0;
+  for (const char c : json) {
+    if (c == '[' || c == '{') most = std::max(most, ++now);
+    if ((c == ']' || c == '}') && now > 0) --now;
+  }
+  return most;
+}
+constexpr std::size_t kMostNesting = 100;  // what writes JSON calls itself for each
+
+/// Null where there are too many.
+RunTable* table_of(Run& run, std::string_view event, int rank) {
   for (RunTable& t : run.tables)
-    if (t.rank == rank && t.event == event) return t;
+    if (t.rank == rank && t.event == event) return &t;
+  if (run.tables.size() >= RunFile::kMostTables) return nullptr;
   RunTable made;
   made.event = event;
   made.rank = rank;
-  return run.tables.emplace_back(std::move(made));
+  return &run.tables.emplace_back(std::move(made));
 }
 
 }  // namespace
@@ -164,7 +180,7 @@ void RunFile::start(std::string_view line) {
     if (runs_.size() == 1 && runs_[0].tables.empty() && runs_[0].start.empty()) runs_.clear();
     runs_.emplace_back();
   }
-  runs_.back().start = line.size() <= kMostText ? std::string(line) : std::string();
+  runs_.back().start = line.size() <= kMostText && nesting(line) <= kMostNesting ? std::string(line) : std::string();
 }
 
 void RunFile::row(Run& r, std::string_view event, std::string_view x_name) {
@@ -178,8 +194,9 @@ void RunFile::row(Run& r, std::string_view event, std::string_view x_name) {
     x += r.used_before_s;
     r.used_s = std::max(r.used_s, x);
   }
-  if (r.tables.size() >= kMostTables) return;
-  Table& table = table_of(r, event, static_cast<int>(rank)).table;
+  RunTable* const of_rank = table_of(r, event, static_cast<int>(rank));
+  if (!of_rank) return;
+  Table& table = of_rank->table;
   table.add_row(x);
   const bool is_step = event == "step";
   for (const auto& [name, value] : line_.numbers)

@@ -85,11 +85,12 @@ RunIndex::RunIndex(Options options) : options_(std::move(options)), tree_(option
 
 void RunIndex::refresh(const std::function<bool()>& stops) {
   if (Clock::now() >= next_search_) search(stops);
+  std::size_t looked_at = 0;  // also at those that cannot be opened
   for (const std::string& path : paths_) {
     if (stops()) return;
     look_at(path, stops);
     const std::lock_guard lock(mutex_);
-    progress_.files = records_.size();
+    progress_.files = std::max(progress_.files, ++looked_at);
   }
   unload();
 }

@@ -51,12 +51,12 @@ void add_times(ProcessRecord& run, double epoch_samples) {
   if (epoch_samples > 0) run.metrics["epoch_s"] = 1e-3 * ms * std::ceil(epoch_samples / batch);
 }
 
-/// The number of cores that a case is given by the key `cores` of its spec; 0: all.
+/// The number of cores that a case is given by the key `cores` of its spec; 0, or without it: all.
 int asked_cores(const Case& c) {
   if (!c.spec.contains(kCores)) return 0;
   const Json& cores = c.spec[kCores];
-  if (!cores.is_number_integer() || cores < 1)
-    throw UsageError(fmt::format("study: case {}: cores is {}; accepted: a whole number from 1", c.name, cores.dump()));
+  if (!cores.is_number_integer() || cores < 0)
+    throw UsageError(fmt::format("study: case {}: cores is {}; accepted: a whole number, 0 for all", c.name, cores.dump()));
   return cores;
 }
 
@@ -176,9 +176,11 @@ class Process {
   }
   void take_epochs(ProcessRecord& out) const {
     double seconds = 0, samples = 0;
+    std::vector<double> staleness;
     std::istringstream lines(text_of(folder_ / "log" / "run.jsonl"));
     for (std::string line; std::getline(lines, line);) {
       Json epoch = Json::parse(line, nullptr, false);
+      if (epoch.is_object() && epoch.value("staleness", Json()).is_number()) staleness.push_back(epoch["staleness"].get<double>());
       if (!epoch.is_object() || epoch.value("event", "") != "epoch") continue;
       seconds += epoch.value("seconds", 0.0);
       samples += epoch.value("seconds", 0.0) * epoch.value("samples_per_s", 0.0);
@@ -187,6 +189,7 @@ class Process {
       out.epochs.push_back(std::move(epoch));
       out.metrics["training_s"] = seconds;
     }
+    if (!staleness.empty()) out.metrics.update({{"staleness", mean(staleness)}, {"largest_staleness", range(staleness).high}});
   }
   void take_span(const Json& from) {
     if (from.contains(kMeasured)) measured_ = Span{from[kMeasured][0].get<double>(), from[kMeasured][1].get<double>()};

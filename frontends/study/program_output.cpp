@@ -32,8 +32,10 @@ void take_status(ProcessRecord& out, const ChildResult& ended, const std::filesy
     out.reason = fmt::format("it ran for more than {:.0f} s", ended.seconds);
   } else if (ended.status != 0 || !has_result) {
     const bool has_no_room = said.find("memory") != std::string::npos && said.find("accepted:") != std::string::npos;
-    // What is asked for is not there: a file, which the run could not open, or a device, by which a spec that is right is refused.
-    const bool is_missing = ended.status == 2 || said.find("cannot open") != std::string::npos || said.find("does not exist") != std::string::npos;
+    // What is asked for is not there: a file, which the run could not open, or a device; of a peer, whatever it says it has not.
+    const auto says = [&](const char* text) { return said.find(text) != std::string::npos; };
+    const bool is_missing =
+        (ended.status == 2 && (out.peer() != kGemel || says("device") || says("platform"))) || says("cannot open") || says("does not exist");
     out.status = has_no_room ? "does-not-fit" : is_missing ? "missing" : "failed";
     out.reason = said.empty() ? fmt::format("it ended with status {}", ended.status) : said;
   } else {

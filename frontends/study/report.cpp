@@ -74,7 +74,8 @@ std::string scaled(const Study& study, const Results& results) {
   for (const Case& c : study.cases)
     for (const ProcessRecord* run : results.runs_of(c))
       if (run->metrics.contains("epoch_s") && run->metrics.contains("ms")) {
-        measured.insert(run->samples_ms.size());
+        const bool is_train = run->spec.value("command", "") == "train";  // whose first step does not count
+        measured.insert(run->samples_ms.size() - (is_train && run->samples_ms.size() > 1));
         all.insert(std::round(1000 * run->metrics["epoch_s"].get<double>() / run->metrics["ms"].get<double>()));
       }
   if (measured.empty()) return "";

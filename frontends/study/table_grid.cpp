@@ -44,7 +44,8 @@ class TableGrid {
         for (const Json& column : columns_) row.push_back(ratio(group, column));
       out.rows.push_back(std::move(row));
     }
-    if (!table_.base.is_null()) out.caption += fmt::format(". Base of {}: {}", table_.is_speed_up ? "a speed-up" : "a ratio", described(table_.base));
+    if (!table_.base.is_null())
+      out.caption += fmt::format(". {} {}: geometric mean of the blocks", table_.is_speed_up ? "Speed-ups over" : "Ratios to", described(table_.base));
     return out;
   }
 

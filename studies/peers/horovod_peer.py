@@ -12,6 +12,7 @@ def versions():
 
 
 def rank_main(spec, cores, is_check):
+    ranks.end_with_parent()
     import horovod.torch as hvd
 
     hvd.init()

@@ -53,8 +53,11 @@ class Resident:
     """Bytes that the process holds at its peak, less those before."""
 
     def __init__(self):
-        with open("/proc/self/clear_refs", "w") as file:
-            file.write("5")  # the peak begins anew
+        try:
+            with open("/proc/self/clear_refs", "w") as file:
+                file.write("5")  # the peak begins anew
+        except OSError:  # where this is forbidden it is that of the whole process
+            pass
         self.before = status_bytes("VmRSS")
 
     def bytes(self):
@@ -105,9 +108,10 @@ def is_training(spec):
 
 def result_of(spec, make, versions, is_check):
     """What the program writes. @param make  of a spec: the peer"""
+    of_framework = versions()  # imports it: its memory is not the model's
     resident = Resident()
     peer = make(spec)
-    context = {"library": spec["peer"], "version": {"python": platform.python_version(), **versions()}, "threads": len(os.sched_getaffinity(0)),
+    context = {"library": spec["peer"], "version": {"python": platform.python_version(), **of_framework}, "threads": len(os.sched_getaffinity(0)),
                "device": peer.device}
     if is_check:
         return {"context": context, **checked(peer, spec)}

@@ -67,6 +67,7 @@ class PyTorch:
 def rank_main(rank, spec, cores, is_check, meeting, results):
     measured.take_cores(ranks.cores_of(rank, spec["np"], cores))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    ranks.end_with_parent()
     import torch
 
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=spec["np"])

@@ -20,14 +20,13 @@ class Run:
 
     def result(self):
         """What `gemel train` leaves in summary.json, but for what only it has."""
-        begin = time.time()
+        self.begin = self.end = None
         last = {}
         for epoch in range(self.spec["epochs"] or 1 << 30):
             last = self.epoch(epoch)
             if self.is_done():
                 break
-        end = time.time()
-        return {"status": "ok", "seconds": end - begin, "measured_unix_s": (begin, end), "model": self.spec["model"], "batch_size": self.spec["batch-size"],
+        return {"status": "ok", "seconds": self.end - self.begin, "measured_unix_s": (self.begin, self.end), "model": self.spec["model"], "batch_size": self.spec["batch-size"],
                 "steps": len(self.samples_ms), "samples_ms": self.samples_ms, "losses": self.losses, "last_epoch": last}
 
     def is_done(self):
@@ -39,6 +38,8 @@ class Run:
             before = time.perf_counter()
             self.losses.append(self.peer.train(self.peer.place(inputs, labels)))
             self.samples_ms.append(1e3 * (time.perf_counter() - before))
+            self.end = time.time()
+            self.begin = self.begin or self.end  # behind the first step, as Gemel's
             samples += len(labels)
             sum_of_losses += self.losses[-1] * len(labels)
             if self.is_done():

@@ -75,11 +75,6 @@ double largest(const std::vector<double>& values) {
 
 }  // namespace
 
-Agreement::Agreement(const StudyOptions& options, const std::vector<ProcessRecord>& before) : options_(options) {
-  for (const ProcessRecord& run : before)
-    if (run.status == "ok" && !run.agreement.is_null()) agreed_[run.name] = run.agreement;
-}
-
 Agreement::~Agreement() {
   std::error_code none;
   fs::remove_all(options_.folder / "start", none);

@@ -14,8 +14,7 @@ inline constexpr double kAgreement = 1e-3;
 
 class Agreement {
  public:
-  /// @param before  runs on record: a case that has agreed is not checked again
-  Agreement(const StudyOptions& options, const std::vector<ProcessRecord>& before);
+  explicit Agreement(const StudyOptions& options) : options_(options) {}
   /// Removes the folder of weights and data.
   ~Agreement();
   Agreement(const Agreement&) = delete;

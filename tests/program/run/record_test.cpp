@@ -113,7 +113,7 @@ TEST_F(Record, has_what_the_run_uses_each_second) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   ::kill(child, SIGINT);
   EXPECT_EQ(finish(child).status, 1);
-  const auto all = events("log");
+  const auto all = all_events("log");
   double last = 0;
   int lines = 0;
   for (const Json& e : all) {

@@ -110,10 +110,16 @@ class CommandLine : public ::testing::Test {
   /// A small training run; more arguments follow.
   Words training(const Words& more) const { return joined({"train", "--model", "lenet", "--batch-size", "8", "--limit", "40", "--dropout", "0"}, more); }
 
-  std::vector<Json> events(const std::string& log) const {
+  std::vector<Json> all_events(const std::string& log) const {
     std::vector<Json> out;
     std::ifstream in(folder() / log / "run.jsonl");
     for (std::string line; std::getline(in, line);) out.push_back(Json::parse(line));
+    return out;
+  }
+  /// Without lines of usage, which come by the clock.
+  std::vector<Json> events(const std::string& log) const {
+    std::vector<Json> out = all_events(log);
+    std::erase_if(out, [](const Json& e) { return e["event"] == "usage"; });
     return out;
   }
 
