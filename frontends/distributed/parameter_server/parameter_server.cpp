@@ -72,11 +72,11 @@ void ParameterServer::begin() {
   statistics_ = buffers_.read();
   const std::vector<std::byte> constants = constants_.read();
   for (const int rank : peers_->ranks()) {
-    if (options_.is_server(rank)) {
-      const auto [message, payload] = shard_->state(rank);
+    const auto [message, payload] = options_.is_server(rank) ? shard_->state(rank) : std::pair(ServerMessage{Kind::constants}, constants);
+    try {
       peers_->of(rank).send(message, payload);
-    } else {
-      peers_->of(rank).send({Kind::constants}, constants);
+    } catch (const PeerGone& e) {
+      lose(rank, e.what());
     }
   }
 }
@@ -215,6 +215,7 @@ void ParameterServer::send_order(int rank, Doing what, std::int64_t number) {
     keep_gradients_of(rank);
     tell_servers({Kind::send, {rank}});
     send_parameters(rank);
+    if (trains && workers_.contains(rank)) workers_.at(rank).has_read.reset();  // its own running statistics move on
   } catch (const PeerGone& e) {
     if (e.rank() != rank) throw;
     lose(rank, e.what());
