@@ -85,7 +85,7 @@ void Agreement::probe(const Json& spec) {
   const fs::path folder = options_.folder / "start";
   fs::create_directories(folder);
   try {
-    if (is_new) run_words(peer_words(options_, spec, {}, {}), folder);
+    if (is_new) run_words(peer_words(options_, spec, {}, {}), folder, spec);
   } catch (const Failure& failure) {
     known->second = failure;
   }
@@ -115,8 +115,9 @@ ProcessRecord Agreement::check(const Case& c, double timeout_s) {
   return out;
 }
 
-void Agreement::run_words(const std::vector<std::string>& words, const fs::path& folder) const {
-  ProcessRecord run;
+/// @param spec  by which it is known whose program it is
+void Agreement::run_words(const std::vector<std::string>& words, const fs::path& folder, const Json& spec) const {
+  ProcessRecord run{.spec = spec};
   const ChildResult ended =
       study::run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = timeout_s_, .tick = [this](auto...) {
                     if (options_.interrupted()) throw Interrupted();
@@ -135,7 +136,7 @@ Json Agreement::gemel(const Start& start, const std::string& command, Json spec)
   if (command == "train") spec["log-dir"] = log.string();
   write_file_atomically(file, [&](FileWriter& out) { out.write(spec.dump(1) + "\n"); });
   try {
-    run_words({options_.program.string(), spec.contains("np") ? "launch" : command, "--spec", file.string()}, start.folder);
+    run_words({options_.program.string(), spec.contains("np") ? "launch" : command, "--spec", file.string()}, start.folder, spec);
   } catch (Failure& failure) {
     failure.reason = "what it starts from: " + failure.reason;
     throw;
@@ -252,7 +253,7 @@ Json Agreement::compared(const Case& ready, Start& start, ProcessRecord& run) co
   std::vector<std::string> words = peer_words(options_, spec, file, out);
   words.emplace_back("--check");
   run.command = fmt::format("{}", fmt::join(words, " "));
-  run_words(words, start.folder);
+  run_words(words, start.folder, spec);
   const Json made = Json::parse(text_of(out), nullptr, false);  // which takes no NaN
   std::vector<double> outputs, losses;
   try {

@@ -44,7 +44,7 @@ class Agreement {
   void find_losses(Start& start) const;
   Json gemel(const Start& start, const std::string& command, Json spec) const;
   Json compared(const Case& ready, Start& start, ProcessRecord& run) const;
-  void run_words(const std::vector<std::string>& words, const std::filesystem::path& folder) const;
+  void run_words(const std::vector<std::string>& words, const std::filesystem::path& folder, const Json& spec) const;
 
   const StudyOptions& options_;
   double timeout_s_ = 0;
