@@ -216,6 +216,7 @@ void ParameterServer::send_order(int rank, Doing what, std::int64_t number) {
     keep_gradients_of(rank);
     tell_servers({Kind::send, {rank}});
     send_parameters(rank);
+    if (trains && workers_.contains(rank)) workers_.at(rank).has_read.reset();  // its own running statistics move on
   } catch (const PeerGone& e) {
     if (e.rank() != rank) throw;
     lose(rank, e.why());

@@ -51,7 +51,14 @@ class ParameterServerJob : public Job {
                                                                                "1", "--eval-every", "0", "--parallel", "ps", "--log-dir", in_folder("job")},
                                                                               more)));
   }
-  bool has_trained(std::size_t steps) const { return has_step("job") && losses("job").size() >= steps; }
+  /// Waits for its first steps, whose kernels may have to wait for those of other programs. A job that does not come to them is ended.
+  bool trains(pid_t job) {
+    if (until([&] { return (has_step("job") && losses("job").size() >= 5) || !runs(job); }, std::chrono::seconds(180)) && runs(job)) return true;
+    ADD_FAILURE() << "it does not train: " << read_text(folder() / "err");
+    ::kill(job, SIGTERM);
+    finish_within(std::chrono::seconds(20), job);
+    return false;
+  }
 };
 
 /// Eager with one server, a graph with two.
@@ -137,7 +144,7 @@ TEST_F(ParameterServerJob, goes_on_where_it_was_among_parts_of_batches) {
 
 TEST_F(ParameterServerJob, of_gemel_launch_names_a_lost_worker_at_once_and_finishes_without_it) {
   const pid_t job = launch(4, {"--epochs", "12"});
-  ASSERT_TRUE(until([&] { return has_trained(5) || !runs(job); }, std::chrono::seconds(60)));
+  ASSERT_TRUE(trains(job));
   const std::vector<pid_t> ranks = ranks_of_launcher(job);
   ASSERT_EQ(ranks.size(), 4u);
   ::kill(ranks[2], SIGKILL);
@@ -175,7 +182,7 @@ TEST_F(ParameterServerJob, of_gemel_launch_does_not_end_where_a_worker_that_was_
 TEST_F(ParameterServerJob, of_gemel_launch_ends_within_5_s_of_the_loss_of_a_server_and_names_it) {
   for (const int server : is_full_run() ? std::vector{0, 1} : std::vector{1}) {
     const pid_t job = launch(4, {"--epochs", "1000", "--servers", "2"});
-    ASSERT_TRUE(until([&] { return has_trained(5) || !runs(job); }, std::chrono::seconds(60)));
+    ASSERT_TRUE(trains(job));
     const std::vector<pid_t> ranks = ranks_of_launcher(job);
     ASSERT_EQ(ranks.size(), 4u);
     ::kill(ranks[static_cast<std::size_t>(server)], SIGKILL);
@@ -190,7 +197,7 @@ TEST_F(ParameterServerJob, of_gemel_launch_ends_within_5_s_of_the_loss_of_a_serv
 TEST_F(ParameterServerJob, of_plain_mpirun_ends_with_a_worker_and_says_so) {
   on_ranks(3);
   const pid_t job = start_job(small({"--epochs", "1000", "--eval-every", "0", "--parallel", "ps", "--log-dir", in_folder("job")}));
-  ASSERT_TRUE(until([&] { return has_trained(5) || !runs(job); }, std::chrono::seconds(60)));
+  ASSERT_TRUE(trains(job));
   const std::vector<pid_t> ranks = ranks_of(job);
   ASSERT_EQ(ranks.size(), 3u);
   ::kill(ranks[2], SIGKILL);
@@ -240,7 +247,7 @@ TEST_F(ParameterServerJob, refuses_in_one_line_what_makes_no_sense) {
     on_ranks(ranks);
     const Outcome o = finish(start_job(more));
     EXPECT_EQ(o.status, 2) << o.err;
-    EXPECT_GE(lines_with("gemel: " + text, o), 1) << o.err;
+    EXPECT_GE(lines_with(text, o), 1) << o.err;  // by several ranks, where they do not meet in time to say it together
   };
   refused(2, small({"--parallel", "ps", "--servers", "2"}), "--parallel ps: 2 ranks for 2 servers and a worker; accepted: 3 ranks or more");
   refused(3, small({"--parallel", "ps", "--staleness", "0", "--backup", "2"}),
