@@ -19,6 +19,8 @@
 
 namespace gemel::parallel {
 
+PeerGone::PeerGone(int rank, const std::string& why) : CommError(fmt::format("parameter server: rank {} {}", rank, why)), rank_(rank), why_(why) {}
+
 ServerAlarm::ServerAlarm() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (event_.get() < 0) throw CommError("parameter server: the system gives no more files: " + system_message(errno));
 }

@@ -20,11 +20,14 @@ namespace gemel::parallel {
 /// Thrown by messages with a rank that is not there any more.
 class PeerGone : public CommError {
  public:
-  PeerGone(int rank, const std::string& why) : CommError(why), rank_(rank) {}
+  /// @param why  "was lost: its connection closed"
+  PeerGone(int rank, const std::string& why);
   int rank() const { return rank_; }
+  const std::string& why() const { return why_; }
 
  private:
   int rank_;
+  std::string why_;
 };
 
 /// Ends the waits of a thread that sleeps for messages. From any thread.

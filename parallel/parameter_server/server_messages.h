@@ -3,12 +3,24 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace gemel::parallel {
+
+template <class T>
+T value_at(std::span<const std::byte> bytes, std::size_t place) {
+  T out;
+  std::memcpy(&out, bytes.data() + place, sizeof out);
+  return out;
+}
+template <class T>
+void set_value(std::span<std::byte> bytes, std::size_t place, T value) {
+  std::memcpy(bytes.data() + place, &value, sizeof value);
+}
 
 struct ServerMessage {
   enum class Kind : std::uint8_t {

@@ -30,7 +30,7 @@ ServerPeers::Event ServerPeers::next() {
       try {
         return {.rank = last_, .delivery = of(last_).receive()};
       } catch (const PeerGone& e) {
-        return {.rank = last_, .gone = true, .why = e.what()};
+        return {.rank = last_, .gone = true, .why = e.why()};
       }
     }
   }

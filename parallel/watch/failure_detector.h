@@ -36,10 +36,10 @@ class FailureDetector {
  public:
   /// Called in the detector's thread. They must return soon or end the process, must not throw, and must not destroy the detector.
   struct Callbacks {
-    std::function<void(const Loss&)> on_loss = {};                        // once, on every rank except those that reported the error themselves
+    std::function<void(const Loss&)> on_loss = {};  // once, on every rank except those that reported the error themselves; of a rank that was given up: its own
     std::function<void(const std::string&)> on_warning = {};              // on rank 0
     std::function<void(int rank, const std::string& text)> on_note = {};  // on rank 0: what another rank passed to `note`
-    std::function<void(const Loss&)> on_departure = {};                   // on rank 0, for each rank that is lost and not needed: see `need_only`
+    std::function<void(const Loss&)> on_departure = {};                   // on rank 0, for each rank that is lost or failed and is not needed: see `need_only`
     std::function<std::string()> detail = {};  // detail of what this rank waits for, such as "the gradient of fc.weight"; may be empty
   };
 
@@ -59,7 +59,7 @@ class FailureDetector {
   /// @throws CommError naming ranks, hosts and addresses if they do not connect within `connect_s`
   void connect(const std::string& announced);
 
-  /// On rank 0: from here on the loss of a rank of this number or a larger one does not end the job.
+  /// On rank 0: from here on the loss or the error of a rank of this number or a larger one does not end the job.
   void need_only(int ranks);
 
   /// Reports that this rank made progress. Cheap, from any thread.

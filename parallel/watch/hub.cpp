@@ -202,8 +202,13 @@ void WatchHub::take_error(int rank, const std::string& error) {
   if (errors_.size() == members_.size()) declare_errors();
 }
 
+/// Where only ranks that are not needed failed, the others go on without them.
 void WatchHub::declare_errors() {
-  if (loss_) return;
+  if (loss_ || over_) return;
+  if (errors_.begin()->first >= needed_) {
+    for (const auto& [rank, error] : std::exchange(errors_, {})) lose({rank, here_.host(rank), error, {rank}});
+    return;
+  }
   Loss loss{0, "", error_, {}};
   for (const auto& [rank, error] : errors_)
     if (error == error_) loss.ranks.push_back(rank);
@@ -213,10 +218,12 @@ void WatchHub::declare_errors() {
 }
 
 void WatchHub::lose(const Loss& loss) {
+  if (loss_ || over_) return;
   if (loss.rank < needed_) return declare(loss);
   Member& one = member(loss.rank);
   one.gone = true;
-  if (one.peer) {  // it is silent; should it speak again, it finds that it was given up
+  if (one.peer) {  // it failed, or is silent; should it speak again, it finds that it was given up
+    loop_.send(*one.peer, {.kind = Kind::loss, .rank = loss.rank, .ranks = loss.ranks, .text = loss.why});
     ranks_.erase(*one.peer);
     loop_.close(*std::exchange(one.peer, std::nullopt));
   }

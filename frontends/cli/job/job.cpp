@@ -8,6 +8,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
@@ -35,6 +36,17 @@ constexpr std::chrono::seconds kLastWords{3};
 void tell(const std::string& line) {
   const std::string text = "gemel: " + line + "\n";
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+void NoteBoard::post(const std::string& line) {
+  const std::lock_guard lock(mutex_);
+  if (notes_.size() == kMost) notes_.pop_front();
+  notes_.push_back({line, std::chrono::steady_clock::now()});
+}
+
+std::deque<NoteBoard::Note> NoteBoard::take() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(notes_, {});
 }
 
 Job::Job(const ParallelOptions& options) : options_(options) {
@@ -90,6 +102,7 @@ Job::~Job() = default;
 
 /// In the watch's thread. Waits end with an error, so that the run is recorded as one that failed.
 void Job::lost(const parallel::Loss& loss) {
+  is_given_up_ = is_loss_of_this(loss);
   if (is_over_.exchange(true)) return;
   const int speaker = loss.ranks.empty() && loss.rank == 0 ? 1 : 0;  // an error of its own rank 0 tells itself
   const std::string line = parallel::describe(loss, size(), rank(), watch_->waiting_for());
@@ -104,11 +117,12 @@ void Job::lost(const parallel::Loss& loss) {
     std::this_thread::sleep_for(kLastWords);
     _exit(Launched::failed());
   }).detach();
-  tell_launcher(loss);  // the folder may be one that does not answer
+  if (!is_given_up_) tell_launcher(loss);  // the folder may be one that does not answer
 }
 
 /// In the watch's thread.
 void Job::departed(const parallel::Loss& loss) {
+  if (is_over_) return;
   tell(parallel::describe(loss, size(), rank(), "") + "; the others go on");
   const std::lock_guard lock(means_mutex_);
   if (means_.lose) means_.lose(loss.rank, loss.why);
@@ -118,6 +132,8 @@ void Job::communicate_by(OwnMeans means) {
   const std::lock_guard lock(means_mutex_);
   means_ = std::move(means);
 }
+
+bool Job::is_loss_of_this(const parallel::Loss& loss) const { return loss.ranks.empty() ? loss.rank == rank() : std::ranges::count(loss.ranks, rank()) > 0; }
 
 bool Job::outlives_ranks() const { return strategy().style().outlives_ranks && launched_.survives; }
 
@@ -184,7 +200,7 @@ int Job::carry_out(const std::function<int()>& body) {
   } catch (const std::exception& e) {
     const ReportedError told{dynamic_cast<const UsageError*>(&e) ? kWrongUsage : Launched::failed()};
     const Finally tells_end{[&] {
-      if (outlives_ranks()) tell_end(told.status);
+      if (outlives_ranks() && (rank() == 0 || !is_given_up_)) tell_end(told.status);
     }};
     const std::string why = worded(e);
     if (is_over_.exchange(true)) throw told;
@@ -194,6 +210,7 @@ int Job::carry_out(const std::function<int()>& body) {
     }
     const auto loss = watch_->report(why);
     communication_->abort(why);
+    is_given_up_ = loss && is_loss_of_this(*loss);
     if (loss) tell_launcher(*loss);  // the error may come of it
     if (!loss)
       tell(why);

@@ -2,6 +2,8 @@
 // prints for all.
 #pragma once
 #include <atomic>
+#include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -22,23 +24,22 @@ struct ReportedError {
   int status = 1;  // exit status of the process: 2 for wrong usage
 };
 
-/// Where the ranks of a job hand lines to rank 0: one of the process, which the ranks that are its threads share. Thread-safe.
+/// Where the ranks of a job hand lines to rank 0: one of the process, which the ranks that are its threads share. Thread-safe. Who posts does not wait for who
+/// takes: of more than 4096 lines the oldest are dropped.
 class NoteBoard {
  public:
-  using Handler = std::function<void(const std::string& line)>;
-  /// Sets what is done with the lines from now on, one at a time; null: they are dropped.
-  void set_handler(Handler handler) {
-    const std::lock_guard lock(mutex_);
-    handler_ = std::move(handler);
-  }
-  void post(const std::string& line) {
-    const std::lock_guard lock(mutex_);
-    if (handler_) handler_(line);
-  }
+  struct Note {
+    std::string line;
+    std::chrono::steady_clock::time_point time;  // when it was posted
+  };
+  void post(const std::string& line);
+  /// The lines since the last call, the oldest first.
+  std::deque<Note> take();
 
  private:
+  static constexpr std::size_t kMost = 4096;
   std::mutex mutex_;
-  Handler handler_;
+  std::deque<Note> notes_;
 };
 
 class Job {
@@ -69,7 +70,7 @@ class Job {
   /// Tells the failure detector that this rank made progress, and what it waits for next.
   void progress(const std::string& waiting_for);
 
-  /// Hands a line of at most 16 KiB to rank 0, on which `notes` gets it. From any thread; nobody waits for it.
+  /// Hands a line of at most 16 KiB to rank 0, to its `notes`. From any thread; nobody waits for it.
   void note(const std::string& line);
   NoteBoard& notes() { return *notes_; }
   /// Whether no rank before this one runs on its host.
@@ -91,6 +92,7 @@ class Job {
   void lost(const parallel::Loss& loss);
   void departed(const parallel::Loss& loss);
   bool outlives_ranks() const;
+  bool is_loss_of_this(const parallel::Loss& loss) const;
   int cores_where_some_sleep() const;
   void end_within(double seconds);
   void tell_launcher(const parallel::Loss& loss) const;
@@ -100,6 +102,7 @@ class Job {
   std::unique_ptr<parallel::CommunicationThread> communication_;
   std::unique_ptr<parallel::FailureDetector> watch_;
   std::atomic<bool> is_over_ = false;
+  std::atomic<bool> is_given_up_ = false;  // the job may go on without this rank; rank 0 tells how it ends
   std::mutex means_mutex_;
   OwnMeans means_;
 };

@@ -23,13 +23,7 @@ UsageRecord::UsageRecord(RunScope& scope, Job& job, int cores) : scope_(scope), 
   if (job_.is_first_of_host()) power_.emplace();
   last_ns_ = steady_ns();
   processor_seconds_ = usage_of(::getpid()).processor_seconds;
-  if (job_.rank() == 0)
-    job_.notes().set_handler([this](const std::string& text) {
-      Json line = Json::parse(text, nullptr, false);
-      if (!line.is_object()) return;
-      line["seconds"] = scope_.log().seconds();  // by one clock for all ranks
-      scope_.log().event(line);
-    });
+  if (job_.rank() == 0) job_.notes().take();  // of a record before
   thread_ = std::thread([this] {
     ::pthread_setname_np(::pthread_self(), "gemel usage");
     run();
@@ -43,13 +37,27 @@ UsageRecord::~UsageRecord() {
   }
   stopped_.notify_all();
   thread_.join();
-  if (job_.rank() == 0) job_.notes().set_handler(nullptr);
+  write_notes();
 }
 
 void UsageRecord::run() {
   std::unique_lock lock(mutex_);
-  for (auto next = std::chrono::steady_clock::now() + kPeriod; !stopped_.wait_until(lock, next, [this] { return stops_; }); next += kPeriod)
+  for (auto next = std::chrono::steady_clock::now() + kPeriod; !stopped_.wait_until(lock, next, [this] { return stops_; }); next += kPeriod) {
     job_.note(line().dump());
+    write_notes();
+  }
+}
+
+/// In this thread, not in that of the failure detector, whose beats would wait for a folder that does not answer.
+void UsageRecord::write_notes() {
+  if (job_.rank() != 0) return;
+  for (const NoteBoard::Note& note : job_.notes().take()) {
+    Json line = Json::parse(note.line, nullptr, false);
+    if (!line.is_object()) continue;
+    const std::chrono::duration<double> since = std::chrono::steady_clock::now() - note.time;
+    line["seconds"] = std::max(0.0, scope_.log().seconds() - since.count());  // by one clock for all ranks
+    scope_.log().event(line);
+  }
 }
 
 bool UsageRecord::has_process() const { return job_.rank() == 0 || job_.strategy().ranks_are() != RanksAre::threads; }

@@ -24,6 +24,8 @@ class UsageRecord {
 
  private:
   void run();
+  /// On rank 0: writes what ranks have handed to it.
+  void write_notes();
   nlohmann::ordered_json line();
   /// Whether this rank stands for its process: ranks that are threads share processor time and memory of the host.
   bool has_process() const;

@@ -20,8 +20,7 @@ using parallel::ServerMessage;
 using Kind = ServerMessage::Kind;
 
 ParameterServer::ParameterServer(Session& session, train::Task& task, const Specs& batch, const ServerMeans& means, ParameterServerOptions options)
-    : session_(session),
-      alarm_(means.alarm),
+    : alarm_(means.alarm),
       options_(std::move(options)),
       shards_(session, task, batch, options_.servers),
       buffers_(values_of(task.module().parameters().buffers())),
@@ -72,12 +71,20 @@ void ParameterServer::begin() {
   statistics_ = buffers_.read();
   const std::vector<std::byte> constants = constants_.read();
   for (const int rank : peers_->ranks()) {
-    const auto [message, payload] = options_.is_server(rank) ? shard_->state(rank) : std::pair(ServerMessage{Kind::constants}, constants);
-    try {
-      peers_->of(rank).send(message, payload);
-    } catch (const PeerGone& e) {
-      lose(rank, e.what());
+    if (options_.is_server(rank)) {
+      const auto [message, payload] = shard_->state(rank);
+      send(rank, message, payload);
+    } else {
+      send(rank, {Kind::constants}, constants);
     }
+  }
+}
+
+void ParameterServer::send(int rank, const ServerMessage& message, std::span<const std::byte> payload) {
+  try {
+    peers_->of(rank).send(message, payload);
+  } catch (const PeerGone& e) {
+    lose(rank, e.why());
   }
 }
 
@@ -145,13 +152,7 @@ void ParameterServer::lose(int rank, const std::string& why) {
 }
 
 void ParameterServer::tell_servers(const ServerMessage& message) {
-  for (int s = 1; s < options_.servers; ++s) {
-    try {
-      peers_->of(s).send(message);
-    } catch (const PeerGone& e) {
-      fail_without(s, e.what(), *alarm_);
-    }
-  }
+  for (int s = 1; s < options_.servers; ++s) send(s, message);
 }
 
 // ---- what workers are told
@@ -218,7 +219,7 @@ void ParameterServer::send_order(int rank, Doing what, std::int64_t number) {
     if (trains && workers_.contains(rank)) workers_.at(rank).has_read.reset();  // its own running statistics move on
   } catch (const PeerGone& e) {
     if (e.rank() != rank) throw;
-    lose(rank, e.what());
+    lose(rank, e.why());
   }
 }
 
@@ -304,7 +305,7 @@ void ParameterServer::gather() {
       const ServerDelivery state = peers_->of(s).receive(Kind::state);
       shard_->set_state(s, state.message, state.payload);
     } catch (const PeerGone& e) {
-      fail_without(s, e.what(), *alarm_);
+      fail_without(s, e.why(), *alarm_);
     }
   }
 }

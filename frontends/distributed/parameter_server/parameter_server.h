@@ -76,6 +76,8 @@ class ParameterServer : public train::Ranks, public train::Stepper {
   void take_gradient(int rank, const parallel::ServerDelivery& delivery);
   void take_result(int rank, const parallel::ServerDelivery& delivery);
   void lose(int rank, const std::string& why);
+  /// Goes on without a worker that is gone.
+  void send(int rank, const parallel::ServerMessage& message, std::span<const std::byte> payload = {});
   void tell_servers(const parallel::ServerMessage& message);
   void send_order(int rank, Doing what, std::int64_t number);
   void send_parameters(int rank);
@@ -95,7 +97,6 @@ class ParameterServer : public train::Ranks, public train::Stepper {
   void begin_epoch(std::int64_t epoch, std::int64_t first_step);
   void begin_evaluation();
 
-  Session& session_;
   std::shared_ptr<parallel::ServerAlarm> alarm_;
   ParameterServerOptions options_;
   SlabShards shards_;

@@ -71,16 +71,24 @@ ServerDelivery ServerWorker::receive(int server, Kind kind) {
   try {
     return to(server).receive(kind);
   } catch (const PeerGone& e) {
-    fail_without(e.rank(), e.what(), *alarm_);
+    fail_without(e.rank(), e.why(), *alarm_);
+  }
+}
+
+void ServerWorker::send(int server, const ServerMessage& message, std::span<const std::byte> payload) {
+  try {
+    to(server).send(message, payload);
+  } catch (const PeerGone& e) {
+    fail_without(server, e.why(), *alarm_);
   }
 }
 
 void ServerWorker::ask() {
   if (std::exchange(has_asked_, true)) return;
   const auto fingerprint = static_cast<std::int64_t>(shards_.fingerprint());
-  for (int s = options_.servers; s-- > 0;) to(s).send({Kind::ready, {fingerprint}});
+  for (int s = options_.servers; s-- > 0;) send(s, {Kind::ready, {fingerprint}});
   constants_.write(receive(0, Kind::constants).payload);
-  to(0).send({Kind::want});
+  send(0, {Kind::want});
 }
 
 std::optional<ServerWorker::Order> ServerWorker::next_order() {
@@ -94,7 +102,7 @@ std::optional<ServerWorker::Order> ServerWorker::next_order() {
     if (order.reads) read_parameters();
     return order;
   } catch (const PeerGone& e) {
-    fail_without(e.rank(), e.what(), *alarm_);
+    fail_without(e.rank(), e.why(), *alarm_);
   }
 }
 
@@ -116,22 +124,18 @@ void ServerWorker::push(const Order& order, const train::Sums& sums) {
   const ReachedParameters reached = packed(reached_);
   message.numbers.insert(message.numbers.end(), reached.begin(), reached.end());
   std::span<std::byte> rest = outbox_;
-  try {
-    for (int i = 1; i <= options_.servers; ++i) {
-      const int server = i % options_.servers;
-      std::span<std::byte> own = rest.first(at(shards_.bytes(server)));
-      shards_.read(server, SlabShards::What::gradients, own);
-      rest = rest.subspan(own.size());
-      if (server == 0) {
-        const std::vector<std::byte> buffers = buffers_.read();
-        std::ranges::copy(buffers, rest.begin());
-        own = {own.data(), own.size() + buffers.size()};
-        put(message.reals, sums);
-      }
-      to(server).send(message, own);
+  for (int i = 1; i <= options_.servers; ++i) {
+    const int server = i % options_.servers;
+    std::span<std::byte> own = rest.first(at(shards_.bytes(server)));
+    shards_.read(server, SlabShards::What::gradients, own);
+    rest = rest.subspan(own.size());
+    if (server == 0) {
+      const std::vector<std::byte> buffers = buffers_.read();
+      std::ranges::copy(buffers, rest.begin());
+      own = {own.data(), own.size() + buffers.size()};
+      put(message.reals, sums);
     }
-  } catch (const PeerGone& e) {
-    fail_without(e.rank(), e.what(), *alarm_);
+    send(server, message, own);
   }
 }
 
@@ -146,7 +150,7 @@ void ServerWorker::work(datasets::DataLoader& training, datasets::DataLoader* va
     if (!validation) throw CommError("parameter server: server 0 asks for an evaluation, and there is no data for it");
     ServerMessage message{Kind::result, {order->number, order->evaluation}};
     put(message.reals, step_->evaluate(validation->shard(order->epoch, order->batch, static_cast<int>(order->part))).get());
-    to(0).send(message);
+    send(0, message);
   }
 }
 

@@ -51,6 +51,7 @@ class ServerWorker : public train::Ranks, public train::Stepper {
   std::optional<Order> next_order();
   void read_parameters();
   void push(const Order& order, const train::Sums& sums);
+  void send(int server, const parallel::ServerMessage& message, std::span<const std::byte> payload = {});
   parallel::ServerDelivery receive(int server, parallel::ServerMessage::Kind kind);
   parallel::ServerConnection& to(int server) { return *links_.connections.at(server); }
 

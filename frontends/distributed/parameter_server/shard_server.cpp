@@ -27,12 +27,12 @@ void ShardServer::attach(optim::Optimizer& optimizer) {
 }
 
 void ShardServer::serve() {
-  if (!std::exchange(has_begun_, true)) peers_->of(0).send({Kind::ready, {static_cast<std::int64_t>(shards_.fingerprint())}});
+  if (!std::exchange(has_begun_, true)) tell({Kind::ready, {static_cast<std::int64_t>(shards_.fingerprint())}});
   for (bool goes_on = true; goes_on;) {
     const parallel::ServerPeers::Event event = peers_->next();
     if (event.gone && event.rank == 0) fail_without(0, event.why, *alarm_);
     if (event.gone)
-      peers_->drop(event.rank);  // server 0 says what becomes of it
+      leave(event.rank);  // server 0 says what becomes of it
     else if (event.rank == 0)
       goes_on = carry_out(event.delivery);
     else
@@ -64,7 +64,7 @@ bool ShardServer::carry_out(const ServerDelivery& order) {
       return true;
     case Kind::get_state: {
       const auto [message, payload] = shard_->state(rank_);
-      peers_->of(0).send(message, payload);
+      tell(message, payload);
       return true;
     }
     case Kind::state:
@@ -97,7 +97,7 @@ ShardServer::Gradient ShardServer::take(int worker) {
       keep(worker, peers_->of(worker).receive());
     }
   } catch (const PeerGone& e) {
-    fail_without(worker, e.what(), *alarm_);
+    fail_without(worker, e.why(), *alarm_);
   }
   Gradient out = std::move(own.front());
   own.pop_front();
@@ -120,11 +120,7 @@ void ShardServer::update(const ServerMessage& order) {
 }
 
 void ShardServer::send(int worker) {
-  for (Gradient& g : gradients_[worker]) {  // it is about to write another one where these are
-    if (!g.own.empty()) continue;
-    g.own.assign(g.bytes.begin(), g.bytes.end());
-    g.bytes = g.own;
-  }
+  own_gradients_of(worker);  // it is about to write another one where these are
   if (!peers_->has(worker)) return;
   const std::unique_ptr<parallel::SharedRegion>& region = links_.regions[worker];
   const std::size_t shard = at(shard_->bytes());
@@ -134,7 +130,29 @@ void ShardServer::send(int worker) {
   try {
     peers_->of(worker).send({Kind::parameters}, to);
   } catch (const PeerGone&) {
-    peers_->drop(worker);
+    leave(worker);
+  }
+}
+
+void ShardServer::own_gradients_of(int worker) {
+  for (Gradient& g : gradients_[worker]) {
+    if (!g.own.empty()) continue;
+    g.own.assign(g.bytes.begin(), g.bytes.end());
+    g.bytes = g.own;
+  }
+}
+
+/// Its gradients lie in memory of the connection, and server 0 may still order their update.
+void ShardServer::leave(int worker) {
+  own_gradients_of(worker);
+  peers_->drop(worker);
+}
+
+void ShardServer::tell(const ServerMessage& message, std::span<const std::byte> payload) {
+  try {
+    peers_->of(0).send(message, payload);
+  } catch (const PeerGone& e) {
+    fail_without(0, e.why(), *alarm_);
   }
 }
 

@@ -42,6 +42,9 @@ class ShardServer : public train::Ranks, public train::Stepper {
   bool carry_out(const parallel::ServerDelivery& order);
   void keep(int worker, const parallel::ServerDelivery& delivery);
   Gradient take(int worker);
+  void own_gradients_of(int worker);
+  void leave(int worker);
+  void tell(const parallel::ServerMessage& message, std::span<const std::byte> payload = {});
   void update(const parallel::ServerMessage& order);
   void send(int worker);
 

@@ -1,12 +1,15 @@
 #include "frontends/distributed/parameter_server/tensor_bytes.h"
 
-#include <cstring>
-
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
 #include "engine/core/session.h"
+#include "parallel/parameter_server/server_messages.h"
 
 namespace gemel::distributed {
+
+using parallel::set_value;
+using parallel::value_at;
+
 namespace {
 
 /// element(i) of each tensor's elements, by type: float32 or int64, which is what buffers are.
@@ -18,17 +21,6 @@ void each_element(const Values& values, const Float& as_float, const Integer& as
     if (!is_float && v.dtype() != DType::int64) throw UsageError("parameter server: a buffer is " + to_string(v.spec()) + "; accepted: float32, int64");
     for (std::int64_t i = 0; i < v.elements(); ++i, place += size_of(v.dtype())) is_float ? as_float(place) : as_integer(place);
   }
-}
-
-template <class T>
-T get(std::span<const std::byte> from, std::size_t place) {
-  T out;
-  std::memcpy(&out, from.data() + place, sizeof out);
-  return out;
-}
-template <class T>
-void put(std::span<std::byte> to, std::size_t place, T value) {
-  std::memcpy(to.data() + place, &value, sizeof value);
 }
 
 }  // namespace
@@ -61,8 +53,8 @@ std::vector<std::byte> TensorBytes::mean(std::span<const std::span<const std::by
       values_,
       [&](std::size_t place) {
         double sum = 0;
-        for (std::size_t w = 0; w < of_workers.size(); ++w) sum += weights[w] * double{get<float>(of_workers[w], place)};
-        put(out, place, static_cast<float>(sum));
+        for (std::size_t w = 0; w < of_workers.size(); ++w) sum += weights[w] * double{value_at<float>(of_workers[w], place)};
+        set_value(out, place, static_cast<float>(sum));
       },
       [](std::size_t) {});
   return out;
@@ -72,10 +64,12 @@ void TensorBytes::add_change(std::span<std::byte> now, std::span<const std::byte
   each_element(
       values_,
       [&](std::size_t place) {
-        const double change = double{get<float>(after, place)} - double{get<float>(before, place)};
-        put(now, place, static_cast<float>(double{get<float>(now, place)} + change));
+        const double change = double{value_at<float>(after, place)} - double{value_at<float>(before, place)};
+        set_value(now, place, static_cast<float>(double{value_at<float>(now, place)} + change));
       },
-      [&](std::size_t place) { put(now, place, get<std::int64_t>(now, place) + get<std::int64_t>(after, place) - get<std::int64_t>(before, place)); });
+      [&](std::size_t place) {
+        set_value(now, place, value_at<std::int64_t>(now, place) + value_at<std::int64_t>(after, place) - value_at<std::int64_t>(before, place));
+      });
 }
 
 }  // namespace gemel::distributed

@@ -16,6 +16,7 @@
 #include <future>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "engine/base/error.h"
 #include "parallel/watch/addresses.h"
@@ -35,9 +36,11 @@ class Told {
  public:
   FailureDetector::Callbacks callbacks() {
     return {[this](const Loss& loss) { add(losses_, loss); }, [this](const std::string& line) { add(warnings_, line); },
-            [this](int rank, const std::string& text) { add(notes_, fmt::format("{}: {}", rank, text)); }};
+            [this](int rank, const std::string& text) { add(notes_, fmt::format("{}: {}", rank, text)); },
+            [this](const Loss& loss) { add(departures_, loss); }};
   }
   Loss loss() { return wait(losses_, "loss"); }
+  Loss departure() { return wait(departures_, "departure"); }
   std::string warning() { return wait(warnings_, "warning"); }
   std::string note() { return wait(notes_, "note"); }
   /// Whether there is a warning now or soon.
@@ -49,6 +52,10 @@ class Told {
     const std::lock_guard lock(mutex_);
     return losses_.size();
   }
+  std::size_t departures() {
+    const std::lock_guard lock(mutex_);
+    return departures_.size();
+  }
   std::size_t warnings() {
     const std::lock_guard lock(mutex_);
     return warnings_.size();
@@ -57,7 +64,7 @@ class Told {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Loss> losses_;
+  std::deque<Loss> losses_, departures_;
   std::deque<std::string> warnings_, notes_;
 
   template <class T>
@@ -141,11 +148,17 @@ class Played {
     say({.kind = MessageKind::join, .rank = rank});
   }
   /// Whether the other side closes it.
-  bool dropped() const {
+  bool dropped() const { return all_said().has_value(); }
+  /// What the other side says until it closes it.
+  std::optional<std::string> all_said() const {
     pollfd one{socket_, POLLIN, 0};
-    for (char bytes[256]; ::poll(&one, 1, 30'000) == 1;)
-      if (::recv(socket_, bytes, sizeof bytes, 0) <= 0) return true;
-    return false;
+    std::string said;
+    for (char bytes[256]; ::poll(&one, 1, 30'000) == 1;) {
+      const ssize_t count = ::recv(socket_, bytes, sizeof bytes, 0);
+      if (count <= 0) return said;
+      said.append(bytes, static_cast<std::size_t>(count));
+    }
+    return std::nullopt;
   }
 
  private:
@@ -251,6 +264,42 @@ TEST(FailureDetector, a_silent_rank_is_named_after_the_heartbeat) {
   job.connect({2});
   for (const int rank : {0, 1}) expect_loss(job.told_at(rank).loss(), 2, "has been silent for 0.6 s", {});
   EXPECT_GE(std::chrono::steady_clock::now() - begun, 600ms);
+}
+
+TEST(FailureDetector, of_ranks_that_are_not_needed_those_that_fail_are_left_out_and_know_it) {
+  Job job = connected_job(4);
+  job.at(0).need_only(2);
+  const std::optional<Loss> own = job.at(3).report("out of memory");
+  if (own) expect_loss(*own, 3, "out of memory", {3});
+  expect_loss(job.told_at(0).departure(), 3, "out of memory", {3});
+  job.end(2);
+  expect_loss(job.told_at(0).departure(), 2, kClosed, {});
+  EXPECT_EQ(job.losses(), 0U) << "the others go on";
+  const std::optional<Loss> needed = job.at(1).report("no space");
+  if (needed) expect_loss(*needed, 1, "no space", {1});
+  expect_loss(job.told_at(0).loss(), 1, "no space", {1});
+}
+
+TEST(FailureDetector, a_rank_that_was_given_up_is_told_its_own_loss) {
+  Job job(3, {.heartbeat_s = 0.6});
+  const Played silent(job.address());
+  silent.join(2);
+  job.connect({2});
+  job.at(0).need_only(1);
+  expect_loss(job.told_at(0).departure(), 2, "has been silent for 0.6 s", {});
+  const std::string said = silent.all_said().value_or(""), last = watch_frame({.kind = MessageKind::loss, .rank = 2, .text = "has been silent for 0.6 s"});
+  EXPECT_TRUE(said.ends_with(last));
+  EXPECT_EQ(job.losses(), 0U);
+}
+
+TEST(FailureDetector, nobody_is_lost_once_rank_0_has_parted) {
+  Job job = connected_job(3);
+  job.at(0).need_only(1);
+  job.at(0).goodbye();
+  job.end(1);
+  job.end(2);
+  std::this_thread::sleep_for(100ms);
+  EXPECT_EQ(job.told_at(0).departures(), 0U);
 }
 
 TEST(FailureDetector, without_a_heartbeat_silence_is_no_failure) {

@@ -161,6 +161,24 @@ TEST_F(ParameterServerJob, of_gemel_launch_names_a_lost_worker_at_once_and_finis
   expect_gone(ranks);
 }
 
+TEST_F(ParameterServerJob, of_gemel_launch_does_not_end_where_a_worker_that_was_given_up_comes_back) {
+  const pid_t job = launch(3, {"--epochs", "6", "--heartbeat", "1", "--checkpoint-dir", in_folder("c")});
+  ASSERT_TRUE(trains(job));
+  const std::vector<pid_t> ranks = ranks_of_launcher(job);
+  ASSERT_EQ(ranks.size(), 3u);
+  ::kill(ranks[1], SIGSTOP);
+  EXPECT_TRUE(until([&] { return has_event("lost", "job"); }, std::chrono::seconds(5)));
+  ::kill(ranks[1], SIGCONT);
+  expect_gone({ranks[1]});
+  EXPECT_TRUE(runs(job)) << "it ended before the worker came back";
+  const Outcome o = finish_within(std::chrono::seconds(60), job);
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(lines_with("gemel: rank 1 of 3", o), 1) << o.err;
+  EXPECT_EQ(lines_with("rank 0 of 3", o), 0) << o.err;
+  EXPECT_EQ(events("job").back()["status"], "ok");
+  expect_gone(ranks);
+}
+
 TEST_F(ParameterServerJob, of_gemel_launch_ends_within_5_s_of_the_loss_of_a_server_and_names_it) {
   for (const int server : is_full_run() ? std::vector{0, 1} : std::vector{1}) {
     const pid_t job = launch(4, {"--epochs", "1000", "--servers", "2"});
@@ -196,13 +214,19 @@ TEST_F(ParameterServerJob, leaves_no_rank_wherever_one_is_killed) {
   std::mt19937 random(3);
   for (int i = 0; i < 30; ++i) {
     std::filesystem::remove_all(folder() / "job");
-    const pid_t job = launch(4, {"--epochs", "3", "--servers", i % 2 ? "2" : "1"});
+    const std::size_t servers = i % 2 ? 2 : 1;
+    const pid_t job = launch(4, {"--epochs", "3", "--servers", std::to_string(servers)});
     std::vector<pid_t> ranks;
     ASSERT_TRUE(until([&] { return (ranks = ranks_of_launcher(job)).size() == 4 || !runs(job); }, std::chrono::seconds(30)));
     std::this_thread::sleep_for(std::chrono::milliseconds(random() % 6000));
-    ::kill(ranks[random() % ranks.size()], SIGKILL);
+    const std::size_t killed = random() % ranks.size();
+    const bool has_begun = has_step("job");
+    ::kill(ranks[killed], SIGKILL);
     const Outcome o = finish_within(std::chrono::seconds(90), job);
-    EXPECT_TRUE(o.status == 0 || o.status == 1) << o.err;
+    if (has_begun && killed >= servers)
+      EXPECT_EQ(o.status, 0) << "worker " << killed << ": " << o.err;
+    else
+      EXPECT_TRUE(o.status == 0 || o.status == 1) << "rank " << killed << ": " << o.err;
     EXPECT_GE(lines_with("gemel: ", o) + (o.status == 0), 1) << o.err;
     expect_gone(ranks);
   }
