@@ -222,10 +222,10 @@ void WatchHub::lose(const Loss& loss) {
   if (loss.rank < needed_) return declare(loss);
   Member& one = member(loss.rank);
   one.gone = true;
-  if (one.peer) {  // it failed, or is silent; should it speak again, it finds that it was given up
+  if (one.peer) {  // it failed, or is silent: should it speak again it is a stranger, which knows why
     loop_.send(*one.peer, {.kind = Kind::loss, .rank = loss.rank, .ranks = loss.ranks, .text = loss.why});
     ranks_.erase(*one.peer);
-    loop_.close(*std::exchange(one.peer, std::nullopt));
+    one.peer.reset();
   }
   if (here_.callbacks.on_departure) here_.callbacks.on_departure(loss);
   check_parted();

@@ -287,6 +287,7 @@ TEST(FailureDetector, a_rank_that_was_given_up_is_told_its_own_loss) {
   job.connect({2});
   job.at(0).need_only(1);
   expect_loss(job.told_at(0).departure(), 2, "has been silent for 0.6 s", {});
+  silent.say({.kind = MessageKind::beat, .rank = 2});
   const std::string said = silent.all_said().value_or(""), last = watch_frame({.kind = MessageKind::loss, .rank = 2, .text = "has been silent for 0.6 s"});
   EXPECT_TRUE(said.ends_with(last));
   EXPECT_EQ(job.losses(), 0U);
