@@ -34,8 +34,9 @@ constexpr double kRate = 1e-4;  // small: nothing grows without bound in some hu
 /// On the command line several are separated by commas.
 constexpr std::array kListed{"model", "input", "frontend"};
 /// What a case may have otherwise than its neighbours.
-constexpr std::array kOfCase{"model", "config", "classes",      "input",    "batch-size", "frontend", "recompute", "freeze-norm", "optimizer",
-                             "lr",    "lstm",   "weight-decay", "momentum", "accumulate", "variant",  "tuning",    "memory-plan", "recorded-launches"};
+constexpr std::array kOfCase{
+    "model", "config",       "classes",  "input",      "batch-size", "frontend", "recompute",   "freeze-norm",       "optimizer",     "lr",
+    "lstm",  "weight-decay", "momentum", "accumulate", "variant",    "tuning",   "memory-plan", "recorded-launches", "empty-launches"};
 
 /// What inference has no use for.
 constexpr std::array kOfTraining{"freeze-norm", "recompute", "accumulate",      "optimizer",   "lr",      "weight-decay",      "momentum",
@@ -61,6 +62,8 @@ po::options_description bench_options(bool lists) {
   add_optimizer_options(options, kOptimizer, kRate);
   option("runs", po::value<std::int64_t>()->default_value(100), "steps measured");
   option("warmup", po::value<std::int64_t>()->default_value(5), "steps before them");
+  option("empty-launches", po::value<std::int64_t>()->default_value(0),
+         "launches of a kernel that does nothing at the end of each step: a slowdown of known size, for a comparison to find");
   option("no-sync", po::bool_switch(), "with --parallel: ranks sum nothing, so that what is left is communication's cost less");
   option("json", po::value<std::string>()->default_value(""), "write the results to this file, as Google Benchmark does");
   add_parallel_options(options);
@@ -115,7 +118,8 @@ BenchCase case_of(Json spec) {
               .ablation = ablation_options(v),
               .freeze_norm = v["freeze-norm"].as<bool>(),
               .optimizer = optimizer_options(v),
-              .accumulate = whole_number(v, "accumulate", 1, 1e9)};
+              .accumulate = whole_number(v, "accumulate", 1, 1e9),
+              .empty_launches = whole_number(v, "empty-launches", 0, 1'000'000)};
   if (work == Work::infer)
     for (const char* name : kOfTraining)
       if (is_given(v, name)) throw UsageError(fmt::format("bench: --{} is given with infer, which trains nothing; accepted: train", name));

@@ -84,7 +84,7 @@ class Meter {
       const double rate = c.optimizer.rate, weight = static_cast<double>(c.batch_size);
       ++step;
       (c.accumulate == 1 ? stepper.train(on_device, rate, step, weight) : stepper.train(batch, rate, step, weight)).get();
-      run_.device().finish();
+      finish(c.empty_launches);
       const auto exposed = model.ranks().next_exposed_ms();
       if (exposed && step > length_.warmup) result_.exposed_ms.push_back(*exposed);
     });
@@ -94,8 +94,18 @@ class Meter {
     const auto forward = model.inference(batch_of(c));
     measure([&] {
       const Values out = forward();
-      run_.device().finish();
+      finish(c.empty_launches);
     });
+  }
+  /// Ends a step.
+  void finish(std::int64_t empty_launches) {
+    if (empty_launches > 0) {
+      opencl::Device& device = run_.device();
+      opencl::Kernel& empty = device.generated_kernel(
+          "empty", [] { return std::string("__kernel void empty() {}"); }, "empty");
+      for (std::int64_t i = 0; i < empty_launches; ++i) device.run(empty, opencl::range1(1, 1), {});
+    }
+    run_.device().finish();
   }
 
   /// A step is as long as on the slowest rank.
@@ -148,11 +158,11 @@ class Meter {
 std::string BenchCase::name() const {
   std::string cut = strategy->cut(purpose(), micro_batches);
   if (!cut.empty()) cut = "/" + cut;
-  return fmt::format("{}/{}/{}/{}/{}{}{}{}{}{}{}", work == Work::train ? "train" : "infer", with->title(), batch_size, input, train::to_string(frontend),
+  return fmt::format("{}/{}/{}/{}/{}{}{}{}{}{}{}{}", work == Work::train ? "train" : "infer", with->title(), batch_size, input, train::to_string(frontend),
                      recompute == models::RecomputedParts::blocks ? "/recompute" : "", freeze_norm ? "/freeze-norm" : "",
                      work == Work::infer || optimizer.name == kOptimizer ? "" : "/" + optimizer.name,
                      accumulate > 1 ? fmt::format("/accumulate:{}", accumulate) : "", parallel.empty() ? "" : fmt::format("/{}:{}{}", parallel, ranks, cut),
-                     ablation_suffix(spec));
+                     ablation_suffix(spec), empty_launches > 0 ? fmt::format("/empty-launches:{}", empty_launches) : "");
 }
 
 std::unique_ptr<nn::Module> BenchCase::make_model(models::RecomputedParts parts) const {

@@ -36,6 +36,7 @@ struct BenchCase {
   bool freeze_norm = false;
   OptimizerOptions optimizer;
   std::int64_t accumulate = 1;               // micro-batches of a step, for which the batch lies on the host
+  std::int64_t empty_launches = 0;           // of a kernel that does nothing, at the end of each step
   std::shared_ptr<const Strategy> strategy;  // that it runs by
   std::string parallel;                      // "ddp", ... as --parallel has it; "no-sync": ranks that sum nothing; empty: one device
   int ranks = 1;
@@ -58,7 +59,8 @@ struct BenchCase {
   std::int64_t largest_shard() const { return (batch_size + copies - 1) / copies; }
   /// "train/resnet18/16/3x224x224/graph", "train/bert-tiny/8/128/eager"; "/recompute" where blocks are computed again, "/freeze-norm" where normalisation is
   /// frozen,
-  /// "/ddp:2" where two ranks share the batch, "/pipeline:2/1f1b-8" where they are two stages; "/memory-plan:off", "/lstm:steps", ... where a study asks
+  /// "/ddp:2" where two ranks share the batch, "/pipeline:2/1f1b-8" where they are two stages; "/memory-plan:off", "/lstm:steps", "/empty-launches:40", ...
+  /// where a study asks
   std::string name() const;
 };
 

@@ -220,5 +220,17 @@ TEST_F(Ablation, bench_has_a_case_for_each_value_of_a_switch) {
   EXPECT_EQ(cases_of("lstm", {"fused", "steps"})[1]["name"], "train/lstm_classifier-tiny/4/8/graph/lstm:steps");
 }
 
+TEST_F(Ablation, empty_launches_slow_each_step_and_stand_in_the_name) {
+  for (const char* work : {"train", "infer"}) {
+    Words words = bench({"--frontend", "graph"});
+    words[1] = work;
+    const Json plain = results(words), slowed = results(joined(words, {"--empty-launches", "20000"}));
+    EXPECT_EQ(slowed[0]["name"], plain[0]["name"].get<std::string>() + "/empty-launches:20000");
+    // A launch takes a microsecond at the least; the step has a few dozen.
+    EXPECT_GT(slowed[0]["median"].get<double>(), 5 * plain[0]["median"].get<double>());
+  }
+  expect_refused(bench({"--empty-launches", "-1"}), 2, "--empty-launches");
+}
+
 }  // namespace
 }  // namespace gemel::testing
