@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <random>
 #include <set>
 
 #include "engine/base/resource_limits.h"
@@ -17,12 +18,11 @@ namespace {
 class StudyCommand : public CommandLine {
  protected:
   /// Four cases that take a moment each, and one that does not fit.
-  std::string file() {
-    std::ofstream(folder() / "own.toml") << R"(
+  std::string file(int blocks = 3) {
+    std::ofstream(folder() / "own.toml") << "most_repeats = " << blocks << R"(
 title = "My own"
 question = "Is it?"
 narrow = 1e-9
-most_repeats = 3
 spec = { command = "bench infer", input = "1x32x32", warmup = 1, runs = 3 }
 [[grid]]
 axes = { model = ["lenet"], frontend = ["eager", "graph"], batch-size = [1, 4] }
@@ -47,6 +47,11 @@ expected = "below 1"
     std::vector<Json> all;
     for (const std::string& line : lines_of(read_text(folder() / out / "runs.jsonl"))) all.push_back(Json::parse(line));
     return all;
+  }
+  /// Lines of its record that are whole.
+  std::size_t finished_runs(const std::string& out) {
+    const std::filesystem::path record = folder() / out / "runs.jsonl";
+    return std::filesystem::exists(record) ? static_cast<std::size_t>(std::ranges::count(read_text(record), '\n')) : 0;
   }
   static std::map<std::string, int> times_run(const std::vector<Json>& runs) {
     std::map<std::string, int> out;
@@ -92,23 +97,32 @@ TEST_F(StudyCommand, runs_ones_own_study_and_writes_its_report) {
                  "study: " + in_folder("r") + " holds another study's results (its seed differ); ");
 }
 
-TEST_F(StudyCommand, that_is_killed_goes_on_and_runs_nothing_twice) {
-  const Words words{"study", "run", file(), "--out", in_folder("k")};
-  const auto lines = [&] { return std::filesystem::exists(folder() / "k/runs.jsonl") ? lines_of(read_text(folder() / "k/runs.jsonl")).size() : 0; };
+TEST_F(StudyCommand, that_is_killed_at_ten_random_moments_goes_on_and_runs_nothing_twice) {
+  const Words words{"study", "run", file(4), "--out", in_folder("k"), "--resume"};
+  const auto seed = std::random_device()();
+  SCOPED_TRACE(fmt::format("seed {}", seed));
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> moment_ms(0, 400);  // after its start; a run takes 150 and more
   std::size_t before = 0;
-  for (const std::size_t moment : {2u, 5u, 6u}) {
-    const pid_t child = start(before == 0 ? words : joined(words, {"--resume"}));
-    kill_when(child, [&] { return lines() >= moment; });
-    before = lines();
-    EXPECT_GE(before, moment);
-    EXPECT_LT(before, 13u) << "it was killed before its end";
+  for (int kill = 0; kill < 10; ++kill) {
+    const pid_t study = start(words, [] { ::setpgid(0, 0); });
+    ::setpgid(study, study);  // whoever is first
+    std::this_thread::sleep_for(std::chrono::milliseconds(moment_ms(random)));
+    ::kill(-study, SIGKILL);
+    ASSERT_EQ(finish(study).status, 128 + SIGKILL) << "it ended before kill " << kill;
+    const std::size_t now = finished_runs("k");
+    EXPECT_GE(now, before) << "what was written is there";
+    before = now;
   }
   std::ofstream(folder() / "k/runs.jsonl", std::ios::app) << "{\"order\": 9, \"case\": \"le";  // as a kill within a write would leave it
-  const Outcome o = run(joined(words, {"--resume"}));
+  const Outcome o = run(words);
   EXPECT_EQ(o.status, 0) << o.err;
   const std::vector<Json> all = runs("k");
-  EXPECT_EQ(all.size(), 13u);
+  EXPECT_EQ(all.size(), 17u);
   for (const auto& [name, times] : times_run(all)) EXPECT_EQ(times, 1) << name;
+  std::set<int> orders;
+  for (const Json& run : all) orders.insert(run["order"].get<int>());
+  EXPECT_EQ(orders.size(), all.size());
 }
 
 TEST_F(StudyCommand, whose_budget_has_ended_says_what_did_not_run_and_goes_on) {
