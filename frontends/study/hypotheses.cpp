@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "frontends/study/statistics/correlation.h"
 #include "frontends/study/statistics/normality.h"
 #include "frontends/study/statistics/several_samples.h"
 #include "frontends/study/statistics/two_samples.h"
@@ -145,13 +146,37 @@ Verdict by_variance(const Hypothesis& h, const Study& study, const Scaled& s, Ve
   return v;
 }
 
+/// One point a case: the logarithms of the medians of both metrics.
+Verdict by_correlation(const Hypothesis& h, const Study& study, const Results& results, Verdict v) {
+  std::vector<double> x, y;
+  for (const Case* c : study.selected(h.where)) {
+    const Estimate with = results.estimate(*c, h.with), metric = results.estimate(*c, h.metric);
+    if (!with.gap.empty() || !metric.gap.empty() || with.median <= 0 || metric.median <= 0) continue;
+    x.push_back(std::log(with.median));
+    y.push_back(std::log(metric.median));
+  }
+  v.n = static_cast<int>(x.size());
+  v.effect_is = "correlation";
+  v.method = fmt::format("correlation of the logarithms over {} cases; test by permutations", v.n);
+  if (v.n < kLeastProcesses) return v;
+  const Correlation found = correlation(x, y);
+  v.effect = found.r;
+  v.interval = found.interval;
+  v.statistic = found.slope;
+  v.p = found.p;
+  v.could_have_seen = detectable_correlation(v.n, kLevel / static_cast<double>(study.hypotheses.size()));
+  return v;
+}
+
 std::string shown_p(double p) { return p < 0.001 ? "p < 0.001" : fmt::format("p = {:.3f}", p); }
 
 /// Whether what was found is what the text says.
 std::string holds(const Hypothesis& h, const Verdict& v) {
-  const bool differs = v.verdict == "differs", is_equal = v.verdict.starts_with("equal");
+  const bool differs = v.verdict == "differs" || v.verdict == "correlates", is_equal = v.verdict.starts_with("equal");
   if (!differs && !is_equal) return "open, nothing is decided";
-  const double effect = v.effect.value_or(1), direction = h.method == Method::trend ? v.statistic.value_or(0) : std::log(effect);
+  const double effect = v.effect.value_or(1), direction = h.method == Method::trend         ? v.statistic.value_or(0)
+                                                          : h.method == Method::correlation ? effect
+                                                                                            : std::log(effect);
   bool yes = false;
   if (h.expected == "equal" || h.expected == "level" || h.expected == "does not matter")
     yes = is_equal;
@@ -162,11 +187,28 @@ std::string holds(const Hypothesis& h, const Verdict& v) {
   return yes ? "it holds" : "it does not hold";
 }
 
+/// What was found, where there is no test.
+std::string untested(const Verdict& v, const std::string& what) {
+  const std::string span =
+      v.interval ? (v.n == 1 ? " in one block" : fmt::format(" ({:.3f} to {:.3f} in {} blocks)", v.interval->low, v.interval->high, v.n)) : "";
+  return fmt::format("{}{}; fewer than {} processes of each case: no interval, no test, so nothing is decided.", what, span, kLeastProcesses);
+}
+
+std::string of_correlation(const Hypothesis& h, const Verdict& v) {
+  if (!v.p) return fmt::format("{} cases have both {} and {}, fewer than {}: no test, so nothing is decided.", v.n, h.metric, h.with, kLeastProcesses);
+  return fmt::format(
+      "The logarithms of {0} and {1} have a correlation of {2:.3f} (95 %: {3:.3f} to {4:.3f}; {5}; {6}, over all hypotheses {7}), and {0} grows as {1} to the "
+      "power of {8:.2f}: {9}. Such a test sees a correlation of {10:.2f} in 80 % of studies.",
+      h.metric, h.with, *v.effect, v.interval->low, v.interval->high, v.method, shown_p(*v.p), shown_p(*v.p_adjusted), *v.statistic, v.verdict,
+      *v.could_have_seen);
+}
+
 }  // namespace
 
 Verdict tested(const Hypothesis& h, const Study& study, const Results& results) {
   Verdict v{.name = h.name, .claim = h.claim, .source = h.source, .metric = h.metric};
   if (h.method == Method::ratio) return by_ratio(h, study, results, std::move(v));
+  if (h.method == Method::correlation) return by_correlation(h, study, results, std::move(v));
   const Scaled values = scaled(h, study, results);
   return h.method == Method::trend ? by_trend(h, study, values, std::move(v)) : by_variance(h, study, values, std::move(v));
 }
@@ -175,8 +217,12 @@ void decide(const Hypothesis& h, Verdict& v) {
   if (v.p_equal_adjusted && *v.p_equal_adjusted < kLevel)
     v.verdict = fmt::format("equal within {:.3g} %", 100 * h.margin);  // also where a smaller difference is certain
   else
-    v.verdict = v.p_adjusted && *v.p_adjusted < kLevel ? "differs" : "undecided";
+    v.verdict = !v.p_adjusted || *v.p_adjusted >= kLevel ? "undecided" : h.method == Method::correlation ? "correlates" : "differs";
   v.claim_holds = holds(h, v);
+  if (h.method == Method::correlation) {
+    v.sentence = of_correlation(h, v);
+    return;
+  }
   if (!v.effect) {
     v.sentence = "Nothing was measured: see the gaps of the table.";
     return;
@@ -185,9 +231,7 @@ void decide(const Hypothesis& h, Verdict& v) {
                                ? fmt::format("The ratio of {} is {:.3f}", h.metric, *v.effect)
                                : fmt::format("From the least {0} to the largest, {1} changes by a factor of {2:.3f}", h.over, h.metric, *v.effect);
   if (!v.p) {
-    const std::string span =
-        v.interval ? (v.n == 1 ? " in one block" : fmt::format(" ({:.3f} to {:.3f} in {} blocks)", v.interval->low, v.interval->high, v.n)) : "";
-    v.sentence = fmt::format("{}{}; fewer than {} processes of each case: no interval, no test, so nothing is decided.", what, span, kLeastProcesses);
+    v.sentence = untested(v, what);
     return;
   }
   v.sentence = fmt::format(

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "engine/base/files/file.h"
+#include "frontends/study/knees.h"
 #include "frontends/study/page.h"
 #include "frontends/study/plot_lines.h"
 #include "frontends/study/statistics/time_series.h"
@@ -98,7 +99,7 @@ std::string first_line(const Study& study, const Results& results) {
 /// ", the ratio is 0.93 (0.91 to 0.95)"
 std::string effect_of(const Verdict& v) {
   if (!v.effect) return "";
-  return fmt::format(", the ratio is {:.3g}{}", *v.effect, v.interval ? fmt::format(" ({:.3g} to {:.3g})", v.interval->low, v.interval->high) : "");
+  return fmt::format(", the {} is {:.3g}{}", v.effect_is, *v.effect, v.interval ? fmt::format(" ({:.3g} to {:.3g})", v.interval->low, v.interval->high) : "");
 }
 
 std::string shown(const Json& found, const char* key) { return found.contains(key) ? fmt::format("{:.1e}", found[key].get<double>()) : ""; }
@@ -148,6 +149,11 @@ class ReportWriter {
     add(Paragraph{study_.question});
     ListItems answers;
     for (const Verdict& v : results_.verdicts()) answers.items.push_back(fmt::format("{} Here: {}{}.", v.claim, v.claim_holds, effect_of(v)));
+    for (const Knee& knee : study_.knees) {
+      std::vector<std::string> lines;
+      for (const FoundKnee& found : knees_of(knee, study_, results_)) lines.push_back(fmt::format("{}: {}", fmt::join(found.line, ", "), found.text()));
+      answers.items.push_back(fmt::format("{}, by {}: {}.", knee.caption, knee.over, fmt::join(lines, "; ")));
+    }
     if (!answers.items.empty()) add(std::move(answers));
     if (ListItems gaps = gaps_of(study_, results_); !gaps.items.empty()) {
       add(Heading{"Gaps"});
@@ -159,6 +165,13 @@ class ReportWriter {
     for (const Table& table : study_.tables) {
       add(grid_of(table, study_, results_));
       write(folder_ / "tables" / (table.name + ".csv"), csv_of(study_.selected(table.where, table.rows), table.metric, results_));
+    }
+    for (const Knee& knee : study_.knees) {
+      Grid grid = grid_of(knee, knees_of(knee, study_, results_));
+      std::string csv = csv_line(grid.head);
+      for (const auto& row : grid.rows) csv += csv_line(row);
+      write(folder_ / "tables" / (knee.name + ".csv"), csv);
+      add(std::move(grid));
     }
     for (const Plot& plot : study_.plots) {
       const std::string svg = plot_svg(lines_of(plot, study_, results_), {plot.x, plot.log_x}, {plot.metric, plot.log_y});

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "frontends/study/hypotheses.h"
+#include "frontends/study/knees.h"
 #include "frontends/study/statistics/bootstrap.h"
 #include "frontends/study/statistics/several_samples.h"
 #include "frontends/study/statistics/two_samples.h"
@@ -40,6 +41,7 @@ Json json_of(const Verdict& v) {
           {"p_equal", json_of(v.p_equal)},
           {"p_equal_adjusted", json_of(v.p_equal_adjusted)},
           {"effect", json_of(v.effect)},
+          {"effect_is", v.effect_is},
           {"interval", interval},
           {"verdict", v.verdict},
           {"could_have_seen", json_of(v.could_have_seen)},
@@ -178,7 +180,7 @@ std::string Results::machine() const {
 }
 
 Json Results::json() const {
-  Json tables = Json::array(), tests = Json::array();
+  Json tables = Json::array(), knees = Json::array(), tests = Json::array();
   for (const Table& table : study_.tables) {
     Json rows = Json::array();
     for (const Case* c : study_.selected(table.where, table.rows)) {
@@ -188,10 +190,12 @@ Json Results::json() const {
     }
     tables.push_back({{"name", table.name}, {"caption", table.caption}, {"metric", table.metric}, {"rows", std::move(rows)}});
   }
+  for (const Knee& knee : study_.knees) knees.push_back(study::json_of(knee, knees_of(knee, study_, *this)));
   for (const Verdict& v : verdicts_) tests.push_back(json_of(v));
   Json agreements = Json::array();
   for (const auto& [name, found] : this->agreements()) agreements.push_back({{"case", name}, {"difference", found}});
-  return {{"study", study_.name}, {"tables", std::move(tables)}, {"tests", std::move(tests)}, {"agreements", std::move(agreements)}};
+  return {
+      {"study", study_.name}, {"tables", std::move(tables)}, {"knees", std::move(knees)}, {"tests", std::move(tests)}, {"agreements", std::move(agreements)}};
 }
 
 }  // namespace gemel::study

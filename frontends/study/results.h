@@ -30,11 +30,12 @@ std::string text_of(const Estimate& estimate);
 
 struct Verdict {
   std::string name, claim, source, method, metric;
-  int n = 0;  // blocks or processes
+  int n = 0;  // blocks, processes or, of a correlation, cases
   std::optional<double> statistic, p, p_adjusted, p_equal, p_equal_adjusted, effect,
       could_have_seen;  // p_equal: of that the difference is not within the margin
   std::optional<Interval> interval;
-  std::string verdict;      // "differs", "equal within 5 %", "undecided"
+  std::string effect_is = "ratio";
+  std::string verdict;      // "differs", "equal within 5 %", "correlates", "undecided"
   std::string claim_holds;  // "it holds", "it does not hold", "open, nothing is decided"
   std::string sentence;     // what was found, and how sure it is
 };

@@ -62,7 +62,16 @@ struct Curve {
   Selection where = Json::object();
 };
 
-enum class Method { ratio, trend, variance };
+/// Where a metric stops falling with a factor of numbers.
+struct Knee {
+  std::string name, caption, metric;
+  std::string over;                // a factor of numbers
+  std::vector<std::string> lines;  // factors, each combination of which has a knee
+  Selection where = Json::object();
+  double saves = 0.1;  // the share of the metric that a doubling of the factor saves before the knee
+};
+
+enum class Method { ratio, trend, variance, correlation };
 
 /// A statement of a published text that this study tests.
 struct Hypothesis {
@@ -71,9 +80,10 @@ struct Hypothesis {
   std::string metric;
   Selection a, b;    // of a ratio: metric of a over that of b, over all pairs of cases that are alike in the other factors
   std::string over;  // of a trend or an analysis of variance: a factor of numbers
+  std::string with;  // of a correlation: another metric
   Selection where = Json::object();
   double margin = 0.05;  // a ratio nearer to 1 is of no interest
-  std::string expected;  // "below 1", "above 1", "equal", "rises", "falls", "matters", "does not matter"
+  std::string expected;  // "below 1", "above 1", "equal", "rises", "falls", "level", "matters", "does not matter"
 };
 
 struct Published {
@@ -98,6 +108,7 @@ struct Study {
   std::vector<Table> tables;
   std::vector<Plot> plots;
   std::vector<Curve> curves;
+  std::vector<Knee> knees;
   std::vector<Hypothesis> hypotheses;
   std::vector<Published> published;
   std::vector<std::string> remarks;

@@ -167,6 +167,38 @@ void read_curves(Keys& keys, const Factors& factors, Study& out) {
   });
 }
 
+void read_knees(Keys& keys, const Factors& factors, Study& out) {
+  each(keys, "knee", [&](Keys& k) {
+    Knee knee{.name = k.file_name("name"),
+              .caption = k.needed("caption"),
+              .metric = k.text("metric", kMetric),
+              .over = k.needed("over"),
+              .lines = k.texts("lines"),
+              .where = k.object("where"),
+              .saves = k.value("saves", Knee().saves, "number")};
+    factors.require_numbers(k, knee.over);
+    factors.require(k, knee.lines);
+    factors.require(k, knee.where);
+    require_one_case_a_cell(k, {.name = knee.name, .rows = knee.lines, .columns = knee.over, .where = knee.where}, out);
+    if (knee.saves <= 0 || knee.saves >= 1) k.refuse(*k.find("saves"), fmt::format("saves is {}; accepted: a share between 0 and 1", knee.saves));
+    out.knees.push_back(std::move(knee));
+  });
+}
+
+/// What a method of hypotheses needs beside the metric, and what it can expect.
+struct MethodWords {
+  Method method;
+  const char *name, *needs;
+  std::vector<std::string> expected;
+};
+const std::vector<MethodWords>& methods() {
+  static const std::vector<MethodWords> all{{Method::ratio, "ratio", "a and b", {"below 1", "above 1", "equal"}},
+                                            {Method::trend, "trend", "over", {"rises", "falls", "level"}},
+                                            {Method::variance, "variance", "over", {"matters", "does not matter"}},
+                                            {Method::correlation, "correlation", "with", {"rises", "falls"}}};
+  return all;
+}
+
 void read_hypotheses(Keys& keys, const Factors& factors, Study& out) {
   each(keys, "hypothesis", [&](Keys& h) {
     Hypothesis one{.name = h.needed("name"),
@@ -176,22 +208,28 @@ void read_hypotheses(Keys& keys, const Factors& factors, Study& out) {
                    .a = h.object("a"),
                    .b = h.object("b"),
                    .over = h.text("over"),
+                   .with = h.text("with"),
                    .where = h.object("where"),
                    .margin = h.value("margin", 0.05, "number")};
-    const std::string method = h.one_of("method", "ratio", {"ratio", "trend", "variance"});
-    one.method = method == "trend" ? Method::trend : method == "variance" ? Method::variance : Method::ratio;
-    const bool is_ratio = one.method == Method::ratio;
-    if (is_ratio != (!one.a.empty() && !one.b.empty()) || is_ratio != one.over.empty())
-      h.refuse(h.table(), fmt::format("a hypothesis by {} needs {}", method, is_ratio ? "a and b" : "over, and neither a nor b"));
-    one.expected = is_ratio                      ? h.one_of("expected", "", {"below 1", "above 1", "equal"})
-                   : one.method == Method::trend ? h.one_of("expected", "", {"rises", "falls", "level"})
-                                                 : h.one_of("expected", "", {"matters", "does not matter"});
+    std::vector<std::string> names;
+    for (const MethodWords& words : methods()) names.push_back(words.name);
+    const std::string name = h.one_of("method", names[0], names);
+    const MethodWords& words = *std::ranges::find(methods(), name, &MethodWords::name);
+    one.method = words.method;
+    const bool compares = !one.a.empty() && !one.b.empty(), is_over = !one.over.empty(), is_with = !one.with.empty();
+    const bool needs_over = one.method == Method::trend || one.method == Method::variance;
+    if (compares != (one.method == Method::ratio) || is_over != needs_over || is_with != (one.method == Method::correlation))
+      h.refuse(h.table(), fmt::format("a hypothesis by {} needs {}, and nothing else of a, b, over and with", name, words.needs));
+    one.expected = h.one_of("expected", "", words.expected);
     factors.require(h, one.where);
     factors.require(h, one.a, one.where);
     factors.require(h, one.b, one.where);
     if (!one.over.empty()) factors.require_numbers(h, one.over);
     out.hypotheses.push_back(std::move(one));
   });
+}
+
+void read_published(Keys& keys, Study& out) {
   each(keys, "published", [&](Keys& p) {
     Published one{.caption = p.needed("caption"),
                   .source = p.needed("source"),
@@ -235,6 +273,7 @@ void drop_what_has_no_cases(Study& study) {
     if (!table.base.is_null() && !has(table.where, table.base)) table.base = nullptr;
   std::erase_if(study.plots, [&](const Plot& plot) { return study.selected(plot.where, plot.lines).empty(); });
   std::erase_if(study.curves, [&](const Curve& curve) { return study.selected(curve.where, curve.lines).empty(); });
+  std::erase_if(study.knees, [&](const Knee& knee) { return study.selected(knee.where, knee.lines).empty(); });
   std::erase_if(study.hypotheses, [&](const Hypothesis& h) { return !has(h.where, h.a) || !has(h.where, h.b); });
   study.least_repeats = least_blocks(study.hypotheses.size());
 }
@@ -253,6 +292,8 @@ void require_unique_names(const Keys& keys, const Study& study) {
     if (!cases.insert(c.name).second) keys.refuse(keys.table(), fmt::format("two cases are named {}", c.name));
   for (const Table& t : study.tables)
     if (!tables.insert(t.name).second) keys.refuse(keys.table(), fmt::format("two tables are named {}", t.name));
+  for (const Knee& k : study.knees)
+    if (!tables.insert(k.name).second) keys.refuse(keys.table(), fmt::format("two tables are named {}", k.name));
   for (const std::string& name : names_of_figures(study))
     if (!plots.insert(name).second) keys.refuse(keys.table(), fmt::format("two plots are named {}", name));
 }
@@ -326,7 +367,9 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   const Factors factors(every);
   read_views(keys, factors, out);
   read_curves(keys, factors, out);
+  read_knees(keys, factors, out);
   read_hypotheses(keys, factors, out);
+  read_published(keys, out);
   keys.end();
   require_unique_names(keys, out);
   drop_what_has_no_cases(out);

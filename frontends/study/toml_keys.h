@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <initializer_list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,7 +55,7 @@ class Keys {
     }
     return out;
   }
-  std::string one_of(const std::string& key, const std::string& standard, std::initializer_list<const char*> accepted) {
+  std::string one_of(const std::string& key, const std::string& standard, const std::vector<std::string>& accepted) {
     const toml::node* node = find(key);
     const std::string v = text(key, standard);
     if (std::ranges::find(accepted, v) != accepted.end()) return v;

@@ -68,6 +68,12 @@ Interval bootstrap_interval(const Samples& samples, const std::function<double(c
   return {end(tail), end(1 - tail)};
 }
 
+Interval percentile_interval(const Samples& samples, const std::function<double(const Samples&)>& statistic, const Bootstrap& options) {
+  const std::vector<double> all = resampled(samples, statistic, options);
+  const auto left_out = static_cast<std::size_t>((1 - options.level) / 2 * static_cast<double>(all.size()));  // on each side
+  return {all[left_out], all[all.size() - 1 - left_out]};
+}
+
 Interval median_interval(std::span<const double> sample, const Bootstrap& options) {
   return bootstrap_interval(
       {{sample.begin(), sample.end()}}, [](const Samples& s) { return median(s[0]); }, options);

@@ -23,6 +23,9 @@ struct Bootstrap {
 /// Source: B. Efron, Better bootstrap confidence intervals, 1987; acceleration of several samples: B. Efron, R. Tibshirani, An introduction to the
 /// bootstrap, 1993, chapter 14
 Interval bootstrap_interval(const Samples& samples, const std::function<double(const Samples&)>& statistic, const Bootstrap& options = {});
+/// The values between which so many of the resamplings lie, for a statistic of few values or of infinite ones.
+/// Source: B. Efron, Bootstrap methods: another look at the jackknife, 1979
+Interval percentile_interval(const Samples& samples, const std::function<double(const Samples&)>& statistic, const Bootstrap& options = {});
 /// Of the median of one sample.
 Interval median_interval(std::span<const double> sample, const Bootstrap& options = {});
 /// Of median(a) / median(b).

@@ -69,6 +69,16 @@ def several_of(random, index):
     return {"groups": groups, "f": f.statistic, "anova": f.pvalue, "x": x, "y": y, "tau": tau.statistic, "trend": tau.pvalue, "p": p, "holm": holm}
 
 
+def correlation_of(random, index):
+    x = rounded(3 * random.standard_normal(5 + index % 8), 1 if index % 5 == 4 else 6)
+    y = rounded(0.1 * index * np.array(x) * random.choice([-1, 1]) + random.standard_normal(len(x)), 6)
+    found = stats.pearsonr(x, y)
+    low, high = found.confidence_interval(0.95)
+    permutations = stats.permutation_test((x,), lambda v: abs(stats.pearsonr(v, y).statistic), permutation_type="pairings", alternative="greater",
+                                          n_resamples=20_000, rng=1)
+    return {"x": x, "y": y, "r": found.statistic, "interval": [low, high], "slope": stats.linregress(x, y).slope, "p": permutations.pvalue}
+
+
 def single_of(random, index):
     sample = samples(random, index, 1)[0]
     w = stats.shapiro(sample)
@@ -81,7 +91,8 @@ def single_of(random, index):
 def main():
     random = np.random.default_rng(7)
     out = {"scipy": scipy.__version__}
-    for name, make in (("pairs", pair_of), ("blocks", blocks_of), ("several", several_of), ("single", single_of)):
+    for name, make in (("pairs", pair_of), ("blocks", blocks_of), ("several", several_of), ("single", single_of),
+                       ("correlations", correlation_of)):
         out[name] = [make(random, i) for i in range(SETS)]
     json.dump(out, sys.stdout, default=float, indent=None, separators=(",", ":"))
     print()

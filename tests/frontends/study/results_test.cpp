@@ -178,6 +178,51 @@ std::string text(const std::filesystem::path& file) {
   return out.str();
 }
 
+TEST(StudyResults, a_knee_has_a_row_for_each_line_and_its_gap_names_the_case) {
+  const std::string text = std::string(kStudy) + "[[knee]]\nname = \"knee\"\ncaption = \"Knee\"\nover = \"batch-size\"\nlines = [\"model\", \"frontend\"]\n";
+  const Study s = parse_study(text, "fronts.toml", Extent::usual);
+  std::vector<ProcessRecord> all = runs(s, 7, 0.9);
+  // Eager: falls by a third, then by 2 %. Graph: still falls at the end.
+  for (ProcessRecord& run : all) {
+    const double batch = run.spec["batch-size"],
+                 falling = run.spec["frontend"] == "graph" ? 10 / batch : std::vector<double>{10, 6, 6, 5.9}[std::size_t(batch) - 1];
+    run.metrics["ms"] = falling * (1 + 0.001 * run.repeat);
+  }
+  std::erase_if(all, [](const ProcessRecord& run) { return run.name == "alexnet/eager/batch-size=2"; });
+  const Json json = Results(s, all).json()["knees"][0];
+  EXPECT_EQ(json["lines"][0], Json::parse(R"({"model": "lenet", "frontend": "eager", "n": 7, "largest": 4.0, "knee": 2.0, "interval": [2.0, 2.0]})"));
+  EXPECT_EQ(json["lines"][1], Json::parse(R"({"model": "lenet", "frontend": "graph", "n": 7, "largest": 4.0, "knee": null, "interval": [null, null]})"));
+  EXPECT_EQ(json["lines"][2], Json::parse(R"({"model": "alexnet", "frontend": "eager", "n": 0, "gap": "alexnet/eager/batch-size=2: not run"})"));
+  const testing::TemporaryFolder folder;
+  write_report(s, Results(s, all), folder.path());
+  std::ifstream in(folder.path() / "report.md");
+  const std::string report{std::istreambuf_iterator<char>(in), {}};
+  EXPECT_NE(report.find("| lenet | eager | 2 (2 to 2) |\n| lenet | graph | above 4 (above 4 to above 4) |\n"), std::string::npos) << report;
+  EXPECT_NE(report.find("- Knee, by batch-size: lenet, eager: 2 (2 to 2); lenet, graph: above 4 (above 4 to above 4); "), std::string::npos) << report;
+}
+
+TEST(StudyResults, a_correlation_is_over_cases_and_needs_six) {
+  const std::string text = std::string(kStudy) +
+                           "[[hypothesis]]\nname = \"operations\"\nclaim = \"C.\"\nsource = \"s\"\nmethod = \"correlation\"\nwith = \"flops\"\nexpected = "
+                           "\"rises\"\n";
+  const Study s = parse_study(text, "fronts.toml", Extent::usual);
+  std::vector<ProcessRecord> all = runs(s, 2, 0.9);
+  for (ProcessRecord& run : all) run.metrics["flops"] = std::pow(run.metrics["ms"].get<double>(), 2);
+  const Verdict found = Results(s, all).verdicts().back();
+  EXPECT_EQ(found.n, 12) << "cases, each with two processes";
+  EXPECT_EQ(found.verdict, "correlates");
+  EXPECT_EQ(found.claim_holds, "it holds");
+  EXPECT_NEAR(*found.effect, 1, 1e-3);
+  EXPECT_NEAR(*found.statistic, 0.5, 0.01) << "time grows as the root of the operations";
+  EXPECT_NE(found.sentence.find("ms grows as flops to the power of 0.50: correlates."), std::string::npos) << found.sentence;
+  for (ProcessRecord& run : all)
+    if (run.name.starts_with("alexnet") || run.name.ends_with("4")) run.metrics.erase("flops");
+  const Verdict few = Results(s, all).verdicts().back();
+  EXPECT_FALSE(few.p);
+  EXPECT_EQ(few.sentence, "4 cases have both ms and flops, fewer than 6: no test, so nothing is decided.");
+  EXPECT_EQ(few.claim_holds, "open, nothing is decided");
+}
+
 TEST(StudyReport, is_one_page_without_references_and_has_every_number_as_csv) {
   const testing::TemporaryFolder folder;
   const Study s = study();

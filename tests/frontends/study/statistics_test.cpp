@@ -3,8 +3,11 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
+#include "frontends/study/statistics/correlation.h"
+#include "frontends/study/statistics/knee.h"
 #include "frontends/study/statistics/normality.h"
 #include "frontends/study/statistics/time_series.h"
 
@@ -94,6 +97,50 @@ TEST(StatisticsBySciPy, of_several_samples) {
     ASSERT_EQ(adjusted.size(), expected.size());
     for (std::size_t i = 0; i < expected.size(); ++i) expect_close(adjusted[i], expected[i]);
   }
+}
+
+TEST(StatisticsBySciPy, of_correlations) {
+  for (const json& s : sets("correlations")) {
+    const std::vector<double> x = values(s["x"]), y = values(s["y"]);
+    const Correlation found = correlation(x, y);
+    expect_close(found.r, s["r"]);
+    expect_close(found.slope, s["slope"]);
+    expect_close(found.interval, s["interval"]);
+    const double p = s["p"];
+    const bool all = x.size() <= 7;  // 5040 pairings; else 20 000 at random on both sides
+    EXPECT_NEAR(found.p, p, all ? kRounding : 4 * std::sqrt(2 * p * (1 - p) / 20'000) + 1e-4) << x.size();
+  }
+}
+
+TEST(Statistics, correlations_of_what_does_not_vary_say_nothing) {
+  const std::vector<double> x{1, 2, 3, 4, 5, 6}, level(6, 2.0);
+  EXPECT_EQ(correlation(x, level).p, 1);
+  EXPECT_EQ(correlation(x, x).r, 1);
+  EXPECT_NEAR(correlation(x, x).p, 2 / 720.0, kRounding) << "as they lie, and reversed";
+  EXPECT_GT(detectable_correlation(6, 0.05), detectable_correlation(30, 0.05));
+}
+
+TEST(Statistics, a_knee_is_where_each_further_doubling_saves_little) {
+  const std::vector<double> sizes{1, 2, 4, 16, 32};
+  const double infinite = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(knee_of(sizes, std::vector<double>{10, 6, 5, 4.8, 4.7}, 0.1), 4) << "4 to 16 are two doublings, of 2 % each";
+  EXPECT_EQ(knee_of(sizes, std::vector<double>{10, 6, 5, 4.0, 3.9}, 0.1), 16) << "two of 11 %";
+  EXPECT_EQ(knee_of(sizes, std::vector<double>{10, 6, 5, 4.8, 4.0}, 0.1), infinite) << "it still falls";
+  EXPECT_EQ(knee_of(sizes, std::vector<double>{5, 5, 5, 5, 6}, 0.1), 1);
+  EXPECT_EQ(knee_of(sizes, std::vector<double>{10, 9.8, 5, 5, 5}, 0.1), 4) << "a flat beginning is none";
+
+  const auto around = [](double middle, double spread) {
+    std::vector<double> out;
+    for (int i = 0; i < 9; ++i) out.push_back(middle * (1 + spread * (i - 4) / 4));
+    return out;
+  };
+  const KneeEstimate sure = knee_of_medians(sizes, {around(10, 0.01), around(6, 0.01), around(5, 0.01), around(4.8, 0.01), around(4.7, 0.01)}, 0.1);
+  EXPECT_EQ(sure.knee, 4);
+  EXPECT_EQ(sure.interval.low, 4);
+  EXPECT_EQ(sure.interval.high, 4);
+  const KneeEstimate wide = knee_of_medians(sizes, {around(10, 0.01), around(6, 0.01), around(5, 0.01), around(4.5, 0.1), around(4.3, 0.2)}, 0.1);
+  EXPECT_EQ(wide.interval.low, 4);
+  EXPECT_EQ(wide.interval.high, infinite) << "with such a spread it may still fall";
 }
 
 TEST(Statistics, a_warm_up_is_found_and_a_series_that_never_rests_is_told) {

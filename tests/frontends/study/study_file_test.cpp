@@ -52,7 +52,7 @@ TEST(StudyFile, wrong_keys_types_and_names_are_refused_with_their_line) {
   EXPECT_EQ(refusal(grid + "[[table]]\nname = \"t\"\ncaption = \"c\"\nrows = [\"model\"]\ncolumns = \"how\"\n"),
             "study: s.toml:7: table t: two cases fall into one cell; accepted: rows and columns that name every axis");
   const std::string hypothesis = grid + "[[hypothesis]]\nname = \"h\"\nclaim = \"c\"\nsource = \"s\"\n";
-  EXPECT_EQ(refusal(hypothesis + "expected = \"below 1\"\n"), "study: s.toml:7: a hypothesis by ratio needs a and b");
+  EXPECT_EQ(refusal(hypothesis + "expected = \"below 1\"\n"), "study: s.toml:7: a hypothesis by ratio needs a and b, and nothing else of a, b, over and with");
   EXPECT_EQ(refusal(hypothesis + "a = { model = \"lenet\" }\nb = { model = \"alexnet\" }\n"),
             "study: s.toml:7: [[hypothesis]] has no expected; accepted: below 1, above 1, equal");
   EXPECT_EQ(refusal(hypothesis + "a = { model = \"lent\" }\nb = { model = \"alexnet\" }\nexpected = \"equal\"\n"),
@@ -61,9 +61,16 @@ TEST(StudyFile, wrong_keys_types_and_names_are_refused_with_their_line) {
             "study: s.toml:7: 'model' is an axis of words; accepted: one of numbers");
   EXPECT_EQ(refusal("[[grid]]\naxes = { model = [\"lenet\"] }\nquick = { modle = [\"alexnet\"] }\n"), "study: s.toml:4: 'modle' is no axis of this grid");
   EXPECT_EQ(refusal(grid + "[[table]]\nname = \"../t\"\ncaption = \"c\"\n"), "study: s.toml:8: name is '../t'; accepted: small letters, digits, - and _");
-  EXPECT_EQ(refusal(hypothesis + "method = \"tend\"\n"), "study: s.toml:11: method is 'tend'; accepted: ratio, trend, variance");
+  EXPECT_EQ(refusal(hypothesis + "method = \"tend\"\n"), "study: s.toml:11: method is 'tend'; accepted: ratio, trend, variance, correlation");
   EXPECT_EQ(refusal(hypothesis + "method = \"trend\"\nover = \"batch-size\"\nexpected = \"below 1\"\n"),
             "study: s.toml:13: expected is 'below 1'; accepted: rises, falls, level");
+  EXPECT_EQ(refusal(hypothesis + "method = \"correlation\"\nover = \"batch-size\"\nexpected = \"rises\"\n"),
+            "study: s.toml:7: a hypothesis by correlation needs with, and nothing else of a, b, over and with");
+  const std::string knee = grid + "[[knee]]\nname = \"k\"\ncaption = \"c\"\nover = \"batch-size\"\n";
+  EXPECT_EQ(refusal(knee), "study: s.toml:7: table k: two cases fall into one cell; accepted: rows and columns that name every axis");
+  EXPECT_EQ(refusal(knee + "lines = [\"model\", \"how\"]\nsaves = 1.5\n"), "study: s.toml:12: saves is 1.5; accepted: a share between 0 and 1");
+  EXPECT_EQ(refusal(grid + "[[knee]]\nname = \"k\"\ncaption = \"c\"\nover = \"model\"\n"),
+            "study: s.toml:7: 'model' is an axis of words; accepted: one of numbers");
   EXPECT_EQ(refusal(grid + "[[published]]\ncaption = \"c\"\nsource = \"s\"\ncolumns = [\"a\", \"b\"]\nrows = [[1]]\n"),
             "study: s.toml:7: a row has not 2 values: [1]");
   EXPECT_TRUE(refusal("a = = 1\n").starts_with("study: s.toml:4: ")) << refusal("a = = 1\n");
