@@ -1,6 +1,7 @@
 // The lines of C++ that README.md and docs/guide show are those of programs that the tests build and run, those of docs/design stand in the sources.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <string>
@@ -80,6 +81,11 @@ TEST(Documentation, shows_lines_of_the_sources_that_it_names) {
       }
   }
   EXPECT_GE(blocks, 9);
+}
+
+TEST(Documentation, tables_of_benchmarks_are_those_that_the_results_give) {
+  if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "python3 is not there";
+  EXPECT_EQ(std::system(GEMEL_SOURCE_DIR "/benchmarks/summary --check"), 0) << "run benchmarks/summary";
 }
 
 }  // namespace
