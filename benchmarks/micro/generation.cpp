@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "benchmarks/micro/benchmark_main.h"
-#include "benchmarks/micro/roofline.h"
 #include "engine/base/clock.h"
 #include "frontends/cli/options/common_options.h"
+#include "frontends/cli/run/roofline.h"
 #include "frontends/generation/text_generation.h"
 
 namespace gemel {
@@ -34,7 +34,7 @@ struct Times {
   std::vector<double> readings;  // of the array
 };
 
-Times measure(train::TextReader& reader, ReadingAlone& reading, opencl::Device& device, std::int64_t prompt, std::int64_t tokens) {
+Times measure(train::TextReader& reader, cli::ReadingAlone& reading, opencl::Device& device, std::int64_t prompt, std::int64_t tokens) {
   train::Sampler likeliest({});
   std::vector<std::int64_t> next(static_cast<std::size_t>(prompt));
   std::iota(next.begin(), next.end(), std::int64_t{100});
@@ -74,7 +74,7 @@ int run(const std::vector<std::string>& arguments) {
   Session session(device);
   model.materialise(session);
   train::TextReader reader(session, model, cli::frontend_option(v));
-  ReadingAlone reading(session);
+  cli::ReadingAlone reading(session);
   const Times times = measure(reader, reading, *device, prompt, tokens);
   const auto quartile = [](const std::vector<double>& sorted, std::size_t quarter) { return sorted[sorted.size() * quarter / 4]; };
   const auto bytes = static_cast<double>(bytes_read_by_token(model)), array = static_cast<double>(reading.bytes());

@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "benchmarks/micro/benchmark_main.h"
-#include "benchmarks/micro/roofline.h"
 #include "engine/device/dispatch.h"
 #include "frontends/cli/options/common_options.h"
 #include "frontends/cli/options/dataset_options.h"
 #include "frontends/cli/options/model_options.h"
 #include "frontends/cli/run/operator_run.h"
 #include "frontends/cli/run/planned_step.h"
+#include "frontends/cli/run/roofline.h"
 
 namespace gemel {
 namespace {
@@ -28,7 +28,7 @@ namespace {
 using cli::OperatorCase;
 using cli::OperatorRun;
 
-void measure(Session& session, const OperatorCase& c, bool all_variants, int runs, const Roofline& roofline) {
+void measure(Session& session, const OperatorCase& c, bool all_variants, int runs, const cli::Roofline& roofline) {
   opencl::Device& device = session.device();
   const Problem problem = c.problem();
   OperatorRun operator_run(session, c);
@@ -83,7 +83,7 @@ int run(const std::vector<std::string>& arguments) {
   const auto device = opencl::Device::open(cli::device_options(v));
   cli::say_device(device->profile());
   Session session(device);
-  const Roofline roofline = measure_roofline(session);
+  const cli::Roofline roofline = cli::measure_roofline(session);
   fmt::print("{}\n", to_string(roofline));
   for (const OperatorCase& c : cases)
     if (op.empty() || op == c.op->name) measure(session, c, v["variants"].as<std::string>() == "all", runs, roofline);

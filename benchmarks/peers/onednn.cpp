@@ -27,7 +27,6 @@
 #include <vector>
 
 #include "benchmarks/micro/benchmark_main.h"
-#include "benchmarks/micro/roofline.h"
 #include "engine/device/dispatch.h"
 #include "engine/ops/convolution/convolution_common.h"
 #include "engine/ops/ops.h"
@@ -35,6 +34,7 @@
 #include "frontends/cli/run/bench_case.h"
 #include "frontends/cli/run/operator_run.h"
 #include "frontends/cli/run/planned_step.h"
+#include "frontends/cli/run/roofline.h"
 #include "frontends/models/pictures/picture_models.h"
 
 namespace gemel {
@@ -259,7 +259,7 @@ struct Measuring {
   bool clblast, cold;
 };
 
-Result compare(Session& session, const OperatorCase& c, const Measuring& how, const Roofline& roofline) {
+Result compare(Session& session, const OperatorCase& c, const Measuring& how, const cli::Roofline& roofline) {
   const auto [pairs, clblast, cold] = how;
   opencl::Device& device = session.device();
   OperatorRun own(session, c);
@@ -326,7 +326,7 @@ int run(const std::vector<std::string>& arguments) {
     throw UsageError(fmt::format("OMP_NUM_THREADS: oneDNN has '{}' threads and the device {} units; accepted: OMP_NUM_THREADS={}", threads, units, units));
   cli::say_device(device->profile());
   Session session(device);
-  const Roofline roofline = measure_roofline(session);
+  const cli::Roofline roofline = cli::measure_roofline(session);
   fmt::print("{}; oneDNN {}.{}.{}\n", to_string(roofline), dnnl::version()->major, dnnl::version()->minor, dnnl::version()->patch);
   const std::int64_t batch = cli::whole_number(v, "batch-size", 1, 1e6);
   const std::vector<Group> groups = what == "gemm" ? matrix_products() : what == "pointwise" ? pointwise_layers(batch) : layers(batch);

@@ -51,6 +51,7 @@ std::string FoundKnee::text() const {
   if (!gap.empty()) return gap;
   const std::string knee = shown(estimate.knee, largest);
   if (n < kLeastProcesses) return fmt::format("{} (fewer than {} processes: no interval)", knee, kLeastProcesses);
+  if (estimate.interval.low == estimate.interval.high) return knee + " (no other)";
   return fmt::format("{} ({} to {})", knee, shown(estimate.interval.low, largest), shown(estimate.interval.high, largest));
 }
 

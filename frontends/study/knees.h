@@ -16,7 +16,7 @@ struct FoundKnee {
   int n = 0;                      // processes of the case that has the fewest
   KneeEstimate estimate;          // without an interval below kLeastProcesses
   std::string gap;                // why there is none; empty: there is one
-  /// "16 (8 to 16)", "above 64", or the gap.
+  /// "16 (8 to 16)", "above 64 (no other)", or the gap.
   std::string text() const;
 };
 std::vector<FoundKnee> knees_of(const Knee& knee, const Study& study, const Results& results);

@@ -27,9 +27,18 @@ Point point_of(const std::vector<double>& x, const std::vector<double>& y) {
   return {median(x), median(y), has_interval ? median_interval(y) : range(y)};
 }
 
+/// The least of the metric that a case can reach: by the operations of its step, or by reading each parameter once. Empty where these are not known.
+std::optional<double> bound_of(const Case& c, const std::string& metric, const Results& results, const DevicePeak& peak) {
+  const Estimate flops = results.estimate(c, "flops"), parameters = results.estimate(c, "parameters"), batch = results.estimate(c, "batch_size");
+  if (!flops.gap.empty() || !parameters.gap.empty() || !batch.gap.empty()) return std::nullopt;
+  constexpr double kBytes = 4;  // of a parameter
+  const double seconds = std::max(flops.median / peak.flops, kBytes * parameters.median / peak.read_bytes);
+  return metric == "samples_per_s" ? batch.median / seconds : 1000 * seconds / (metric == "ms_per_sample" ? batch.median : 1);
+}
+
 }  // namespace
 
-std::vector<Line> lines_of(const Plot& plot, const Study& study, const Results& results) {
+std::vector<Line> lines_of(const Plot& plot, const Study& study, const Results& results, const std::optional<DevicePeak>& peak) {
   std::vector<Line> out;
   for (const Case* c : study.selected(plot.where, plot.lines)) {
     const Estimate e = results.estimate(*c, plot.metric);
@@ -37,10 +46,14 @@ std::vector<Line> lines_of(const Plot& plot, const Study& study, const Results& 
     if (!e.gap.empty() || !x.gap.empty()) continue;
     const std::string name = name_of(*c, plot.lines);
     auto it = std::ranges::find(out, name, &Line::name);
-    if (it == out.end()) it = out.insert(out.end(), Line{name, {}});
-    it->points.push_back({c->factors.contains(plot.x) ? c->factor(plot.x).get<double>() : x.median, e.median, e.interval});
+    if (it == out.end()) it = out.insert(out.end(), Line{.name = name, .points = {}, .bound = {}});
+    const double at = c->factors.contains(plot.x) ? c->factor(plot.x).get<double>() : x.median;
+    it->points.push_back({at, e.median, e.interval});
+    if (!plot.has_bound || !peak) continue;
+    if (const auto bound = bound_of(*c, plot.metric, results, *peak)) it->bound.push_back({at, *bound, {*bound, *bound}});
   }
-  for (Line& line : out) std::ranges::sort(line.points, {}, &Point::x);
+  for (Line& line : out)
+    for (std::vector<Point>* points : {&line.points, &line.bound}) std::ranges::sort(*points, {}, &Point::x);
   return out;
 }
 
@@ -60,7 +73,7 @@ std::vector<Line> lines_of(const Curve& curve, const Study& study, const Results
       }
     }
     if (by_place.empty()) continue;
-    Line line{name_of(*c, curve.lines), {}};
+    Line line{.name = name_of(*c, curve.lines), .points = {}, .bound = {}};
     for (const auto& [place, values] : by_place) line.points.push_back(point_of(values.x, values.y));
     out.push_back(std::move(line));
   }

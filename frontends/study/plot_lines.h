@@ -1,5 +1,6 @@
 // The lines of a study's plots and curves.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "frontends/study/plot_svg.h"
@@ -7,8 +8,8 @@
 
 namespace gemel::study {
 
-/// Points are medians of cases over the plot's factor.
-std::vector<Line> lines_of(const Plot& plot, const Study& study, const Results& results);
+/// Points are medians of cases over the plot's factor. @param peak  by which the plot's bound is drawn, where it has one
+std::vector<Line> lines_of(const Plot& plot, const Study& study, const Results& results, const std::optional<DevicePeak>& peak = {});
 /// Points are medians over the processes of a case, of the same epoch, or of the same second, of each.
 std::vector<Line> lines_of(const Curve& curve, const Study& study, const Results& results);
 

@@ -118,6 +118,8 @@ std::string plot_svg(const std::vector<Line>& lines, const Axis& x, const Axis& 
       ys = {std::min(ys.low, p.interval.low), std::max(ys.high, p.interval.high)};
     }
   if (xs.low > xs.high) return "";
+  for (const Line& line : lines)
+    for (const Point& p : line.bound) ys = {std::min(ys.low, p.y), std::max(ys.high, p.y)};
   if (!y.is_log) ys.low = std::min(ys.low, 0.0);  // lengths from 0 compare
   const double bottom = kHeight - kBottom, right = kWidth - kRight;
   const Scale to_x(xs, {kLeft + 12, right - 12}, x.is_log), to_y(ys, {bottom - 4, kTop + 8}, y.is_log);
@@ -132,10 +134,14 @@ std::string plot_svg(const std::vector<Line>& lines, const Axis& x, const Axis& 
   out += fmt::format("<path d='M{0} {1}V{2}H{3}' fill='none' stroke='#333'/>", kLeft, kTop, bottom, right);
   out += fmt::format("<text x='{:.1f}' y='{}' text-anchor='middle'>{}</text>", (kLeft + right) / 2, kHeight - 12, escaped(x.label));
   out += fmt::format("<text transform='translate(16 {:.1f}) rotate(-90)' text-anchor='middle'>{}</text>", (kTop + bottom) / 2, escaped(y.label));
+  const auto path_of = [&](const std::vector<Point>& points) {
+    std::string path;
+    for (const Point& p : points) path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L', to_x(p.x), to_y(p.y));
+    return path;
+  };
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const char* colour = kColours[i % kColours.size()];
-    std::string path;
-    for (const Point& p : lines[i].points) path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L', to_x(p.x), to_y(p.y));
+    const std::string path = path_of(lines[i].points);
     out += fmt::format("<path d='{}' fill='none' stroke='{}' stroke-width='1.6' stroke-dasharray='{}'/>", path, colour, kDashes[form_of(i) % kDashes.size()]);
     const std::size_t count = lines[i].points.size(), every = (count + kMostMarks - 1) / kMostMarks;
     for (std::size_t j = 0; j < count; ++j) {
@@ -144,8 +150,17 @@ std::string plot_svg(const std::vector<Line>& lines, const Axis& x, const Axis& 
       out += fmt::format("<path d='M{:.1f} {:.1f}V{:.1f}' stroke='{}'/>", to_x(p.x), to_y(p.interval.low), to_y(p.interval.high), colour);
       out += mark(i, to_x(p.x), to_y(p.y));
     }
+    // A bound of one point is a dash, as wide as a mark and a half.
+    const auto& bound = lines[i].bound;
+    const std::string dotted = bound.size() == 1 ? fmt::format("M{:.1f} {:.1f}h18", to_x(bound[0].x) - 9, to_y(bound[0].y)) : path_of(bound);
+    if (!dotted.empty()) out += fmt::format("<path d='{}' fill='none' stroke='{}' stroke-width='2' stroke-dasharray='2 2'/>", dotted, colour);
     const double at = kTop + 14 + 20 * static_cast<double>(i);
     out += mark(i, right + 16, at) + fmt::format("<text x='{}' y='{}'>{}</text>", right + 28, at + 4, escaped(lines[i].name));
+  }
+  if (std::ranges::any_of(lines, [](const Line& line) { return !line.bound.empty(); })) {
+    const double at = kTop + 14 + 20 * static_cast<double>(lines.size());
+    out += fmt::format("<path d='M{0} {1}h16' stroke='#333' stroke-width='2' stroke-dasharray='2 2'/><text x='{2}' y='{3}'>bound of the device</text>",
+                       right + 8, at, right + 28, at + 4);
   }
   return out + "</svg>";
 }

@@ -15,6 +15,7 @@ struct Point {
 struct Line {
   std::string name;
   std::vector<Point> points;  // by x
+  std::vector<Point> bound;   // what the points cannot pass, by x; empty: none is known
 };
 
 struct Axis {
@@ -22,7 +23,7 @@ struct Axis {
   bool is_log = false;
 };
 
-/// The lines, with a mark of its own for each and their names beside the plot. Empty where no line has a point.
+/// The lines, with a mark of its own for each and their names beside the plot; bounds are dotted. Empty where no line has a point.
 std::string plot_svg(const std::vector<Line>& lines, const Axis& x, const Axis& y);
 
 /// Text in which the characters that XML gives a meaning stand for themselves.

@@ -129,8 +129,34 @@ ListItems rules() {
        "equality are of logarithms of ratios, by Student's t.",
        "7, comparisons: by tests, with p adjusted by Holm over all hypotheses of the study; the unit is the process, not the step.",
        "8, percentiles: samples_ms of every process are in runs.jsonl.", "9, factors: the spec of every process is in runs.jsonl, the machine below.",
-       "10, time of ranks: a step is as long as on the slowest rank.", "11, bounds: the study says where one is drawn.",
+       "10, time of ranks: a step is as long as on the slowest rank.",
+       "11, bounds: plots of time and rate have the device's own, measured, where the study asks for it.",
        "12, lines join points only along a factor of numbers."}};
+}
+
+/// What was measured when the study ran; empty where nothing was, or it failed.
+std::optional<DevicePeak> recorded_peak(const fs::path& folder) {
+  if (!is_there(folder / kPeakFile)) return std::nullopt;
+  const Json found = Json::parse(as_text(read_whole(folder / kPeakFile)), nullptr, false);
+  const auto number = [&](const char* key) { return found.is_object() && found.value(key, Json()).is_number() ? found[key].get<double>() : 0; };
+  const DevicePeak out{.flops = number("flops_per_second"), .read_bytes = number("read_bytes_per_second")};
+  if (out.flops <= 0 || out.read_bytes <= 0) return std::nullopt;
+  return out;
+}
+
+/// " Dotted: ..."
+std::string about_bound(const DevicePeak& peak) {
+  return fmt::format(
+      " Dotted: what the whole device allows, the operations of a step at its peak of {:.3g} GFLOP/s, or reading each parameter once at {:.3g} GB/s, "
+      "whichever takes longer; Winograd's convolutions need fewer operations than are counted.",
+      1e-9 * peak.flops, 1e-9 * peak.read_bytes);
+}
+
+std::string csv_of_bounds(const std::vector<Line>& lines, const std::string& x, const std::string& metric) {
+  std::string out = csv_line({"line", x, metric + " at the bound"});
+  for (const Line& line : lines)
+    for (const Point& p : line.bound) out += csv_line({line.name, fmt::format("{}", p.x), fmt::format("{}", p.y)});
+  return out;
 }
 
 }  // namespace
@@ -141,7 +167,7 @@ namespace {
 class ReportWriter {
  public:
   ReportWriter(const Study& study, const Results& results, fs::path folder)
-      : study_(study), results_(results), folder_(std::move(folder)), page_{.title = study.title, .blocks = {}} {}
+      : study_(study), results_(results), folder_(std::move(folder)), peak_(recorded_peak(folder_)), page_{.title = study.title, .blocks = {}} {}
 
   void answer() {
     add(Paragraph{first_line(study_, results_)});
@@ -174,8 +200,11 @@ class ReportWriter {
       add(std::move(grid));
     }
     for (const Plot& plot : study_.plots) {
-      const std::string svg = plot_svg(lines_of(plot, study_, results_), {plot.x, plot.log_x}, {plot.metric, plot.log_y});
-      add_figure(plot.name, plot.caption, svg, csv_of(study_.selected(plot.where, plot.lines), plot.metric, results_));
+      const std::vector<Line> lines = lines_of(plot, study_, results_, peak_);
+      const bool has_bound = std::ranges::any_of(lines, [](const Line& line) { return !line.bound.empty(); });
+      add_figure(plot.name, plot.caption + (has_bound ? about_bound(*peak_) : ""), plot_svg(lines, {plot.x, plot.log_x}, {plot.metric, plot.log_y}),
+                 csv_of(study_.selected(plot.where, plot.lines), plot.metric, results_));
+      if (has_bound) write(folder_ / "plots" / (plot.name + "-bound.csv"), csv_of_bounds(lines, plot.x, plot.metric));
     }
     for (const Curve& curve : study_.curves) {
       const std::vector<Line> lines = lines_of(curve, study_, results_);
@@ -229,6 +258,7 @@ class ReportWriter {
   const Study& study_;
   const Results& results_;
   fs::path folder_;
+  std::optional<DevicePeak> peak_;
   Page page_;
 };
 

@@ -51,6 +51,14 @@ struct Plot {
   std::vector<std::string> lines;  // factors, each combination of which is one
   Selection where = Json::object();
   bool log_x = false, log_y = false;
+  bool has_bound = false;  // the least that the device needs for it is drawn too; of kBoundedMetrics
+};
+/// Metrics of which a device's peak gives a bound.
+inline constexpr std::array kBoundedMetrics{"ms", "ms_per_sample", "samples_per_s"};
+
+/// What the device can do at most, in a second, as `gemel devices --measure` found it.
+struct DevicePeak {
+  double flops = 0, read_bytes = 0;
 };
 
 /// What a run tells while it goes on, drawn over the run: each epoch's line of its record, or each second's line of its usage.
@@ -132,6 +140,9 @@ Study parse_study(const std::string& text, const std::filesystem::path& shown, E
 
 /// The study that a folder's results are of, as it was when it ran. @throws DataError where the folder holds no results
 Study recorded_study(const std::filesystem::path& folder);
+
+/// In a study's folder: the peak of its device.
+inline constexpr const char* kPeakFile = "device.json";
 
 /// The study files that are installed or lie in the source tree, by name.
 std::vector<std::filesystem::path> study_files();

@@ -144,7 +144,10 @@ void read_views(Keys& keys, const Factors& factors, Study& out) {
               .lines = p.texts("lines"),
               .where = p.object("where"),
               .log_x = p.value("log_x", false, "boolean"),
-              .log_y = p.value("log_y", false, "boolean")};
+              .log_y = p.value("log_y", false, "boolean"),
+              .has_bound = p.value("bound", false, "boolean")};
+    if (plot.has_bound && std::ranges::find(kBoundedMetrics, plot.metric) == kBoundedMetrics.end())
+      p.refuse(*p.find("bound"), fmt::format("no bound of {} is known; accepted: with metric {}", plot.metric, fmt::join(kBoundedMetrics, ", ")));
     if (factors.has(plot.x)) factors.require_numbers(p, plot.x);
     factors.require(p, plot.lines);
     factors.require(p, plot.where);

@@ -10,6 +10,7 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "frontends/study/case_process.h"
+#include "frontends/study/child_process.h"
 #include "frontends/study/peers/agreement.h"
 #include "frontends/study/peers/peers.h"
 #include "frontends/study/program_output.h"
@@ -114,6 +115,24 @@ std::vector<ProcessRecord> begin(const Study& study, const StudyOptions& options
   return {};
 }
 
+/// Leaves what the device can do at most in a file, for the plots that show it.
+void measure_peak(const Study& study, const StudyOptions& options) {
+  const fs::path file = options.folder / kPeakFile, errors = options.folder / "last-run" / "stderr";
+  if (is_there(file) || std::ranges::none_of(study.plots, &Plot::has_bound)) return;
+  fs::create_directories(errors.parent_path());
+  std::vector<std::string> words{options.program.string(), "devices", "--measure", "--json"};
+  if (!options.platform.empty()) words.insert(words.end(), {"--platform", options.platform});
+  if (!options.device.empty()) words.insert(words.end(), {"--device", options.device});
+  options.say("the device's peak");
+  constexpr double kTimeout = 60;
+  const fs::path measured = errors.parent_path() / "stdout";
+  if (const ChildResult ended = run({.words = words, .output = measured, .errors = errors, .timeout_s = kTimeout}); ended.status != 0) {
+    options.say(fmt::format("  plots are without the device's bound: {}", ended.timed_out ? "its measurement takes too long" : last_line(text_of(errors))));
+    return;
+  }
+  write_file_atomically(file, [&](FileWriter& out) { out.write(text_of(measured)); });
+}
+
 /// Blocks of all cases, until enough is known or the budget ends.
 class Schedule {
  public:
@@ -202,6 +221,7 @@ void run_study(const Study& study, const StudyOptions& options) {
     check_data(study, options);
   }
   const std::vector<ProcessRecord> before = begin(study, options);
+  measure_peak(study, options);
   Progress progress(study, before);
   RunRecord record(options.folder, before);
   Agreement agreement(options);

@@ -1,10 +1,12 @@
-// gemel devices: every OpenCL platform and device.
+// gemel devices: every OpenCL platform and device; what one of them can do at most.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/command.h"
 #include "frontends/cli/options/arguments.h"
+#include "frontends/cli/options/common_options.h"
+#include "frontends/cli/run/roofline.h"
 #include "opencl/device/device.h"
 
 namespace gemel::cli {
@@ -50,12 +52,32 @@ void print(const std::vector<opencl::PlatformInfo>& platforms) {
   }
 }
 
+void measure(const opencl::DeviceOptions& options, bool as_json) {
+  Session session(opencl::Device::open(options));
+  const Roofline found = measure_roofline(session);
+  const std::string name = session.device().profile().name;
+  if (as_json) {
+    const nlohmann::ordered_json out{
+        {"name", name}, {"flops_per_second", found.flops}, {"bytes_per_second", found.bytes}, {"read_bytes_per_second", found.reads}};
+    fmt::print("{}\n", out.dump(2));
+  } else {
+    fmt::print("{}: {}\n", name, to_string(found));
+  }
+}
+
 }  // namespace
 
 int devices(const Arguments& arguments) {
   po::options_description options("options");
   options.add_options()("json", po::bool_switch(), "machine-readable output");
+  options.add_options()("measure", po::bool_switch(),
+                        "how fast the device that the options below choose multiplies and adds, and its memory; takes some seconds");
+  add_device_options(options);
   const auto values = parse("devices", "Lists every OpenCL platform and device, and whether it can be used.", options, arguments);
+  if (values["measure"].as<bool>()) {
+    measure(device_options(values), values["json"].as<bool>());
+    return 0;
+  }
   const auto found = opencl::platforms();
   if (values["json"].as<bool>())
     fmt::print("{}\n", json_of(found).dump(2));

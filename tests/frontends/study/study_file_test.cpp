@@ -66,6 +66,8 @@ TEST(StudyFile, wrong_keys_types_and_names_are_refused_with_their_line) {
             "study: s.toml:13: expected is 'below 1'; accepted: rises, falls, level");
   EXPECT_EQ(refusal(hypothesis + "method = \"correlation\"\nover = \"batch-size\"\nexpected = \"rises\"\n"),
             "study: s.toml:7: a hypothesis by correlation needs with, and nothing else of a, b, over and with");
+  EXPECT_EQ(refusal(grid + "[[plot]]\nname = \"p\"\ncaption = \"c\"\nx = \"batch-size\"\nmetric = \"watts\"\nbound = true\n"),
+            "study: s.toml:12: no bound of watts is known; accepted: with metric ms, ms_per_sample, samples_per_s");
   const std::string knee = grid + "[[knee]]\nname = \"k\"\ncaption = \"c\"\nover = \"batch-size\"\n";
   EXPECT_EQ(refusal(knee), "study: s.toml:7: table k: two cases fall into one cell; accepted: rows and columns that name every axis");
   EXPECT_EQ(refusal(knee + "lines = [\"model\", \"how\"]\nsaves = 1.5\n"), "study: s.toml:12: saves is 1.5; accepted: a share between 0 and 1");

@@ -206,6 +206,30 @@ y = "cpu"
   }
 }
 
+TEST_F(StudyCommand, measures_the_peak_of_the_device_once_where_a_plot_shows_it) {
+  std::ofstream(folder() / "peak.toml") << R"(
+title = "T"
+question = "Q"
+most_repeats = 1
+spec = { command = "bench infer", model = "lenet", input = "1x32x32", frontend = "graph", warmup = 1, runs = 3 }
+[[grid]]
+axes = { batch-size = [1, 4] }
+[[plot]]
+name = "times"
+caption = "Times."
+x = "batch-size"
+bound = true
+)";
+  const Words words{"study", "run", in_folder("peak.toml"), "--out", in_folder("p")};
+  ASSERT_EQ(run(words).status, 0);
+  const std::string peak = read_text(folder() / "p/device.json");
+  EXPECT_GT(Json::parse(peak)["flops_per_second"], 1e8) << peak;
+  EXPECT_GT(Json::parse(peak)["read_bytes_per_second"], 1e7) << peak;
+  EXPECT_EQ(lines_of(read_text(folder() / "p/plots/times-bound.csv")).size(), 3u) << "two cases under a head";
+  ASSERT_EQ(run(joined(words, {"--resume"})).status, 0);
+  EXPECT_EQ(read_text(folder() / "p/device.json"), peak);
+}
+
 TEST_F(StudyCommand, names_options_and_files_that_are_wrong_are_refused) {
   expect_refused({"study", "run", "dumy"}, 2, "study: 'dumy' is unknown, did you mean 'dummy'?; accepted: async, batch-optimizer, ");
   expect_refused({"study", "rnu"}, 2, "study: 'rnu' is unknown; accepted: list, show, run, report, compare");

@@ -1,4 +1,4 @@
-#include "benchmarks/micro/roofline.h"
+#include "frontends/cli/run/roofline.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "engine/ops/ops.h"
 #include "frontends/cli/run/operator_run.h"
 
-namespace gemel {
+namespace gemel::cli {
 
 double Roofline::seconds(const Problem& p) const {
   if (!p.op.cost) return 0;
@@ -118,12 +118,12 @@ Roofline measure_roofline(Session& session) {
   const std::int64_t steps = on_cpu ? 1 << 18 : 1 << 14, chunk = on_cpu ? 1 << 14 : 4 * kGroup, groups = groups_of(device);
   const Value x = full(session, f32({kElements}), 1), y = full(session, f32({kElements}), 0);
   opencl::Kernel &peak = kernel_of(device, "fma_peak"), &stream = kernel_of(device, "stream");
-  const double fma = cli::best_seconds(device, 5, [&] { run(device, peak, groups, {region_of(y), 0.5f, steps}); });
-  const double memory = cli::best_seconds(device, 5, [&] { run(device, stream, kElements / chunk, {region_of(x), region_of(y), chunk}); });
+  const double fma = best_seconds(device, 5, [&] { run(device, peak, groups, {region_of(y), 0.5f, steps}); });
+  const double memory = best_seconds(device, 5, [&] { run(device, stream, kElements / chunk, {region_of(x), region_of(y), chunk}); });
   ReadingAlone reading(session);
-  const double reads = cli::best_seconds(device, 5, [&] { reading.enqueue(); });
+  const double reads = best_seconds(device, 5, [&] { reading.enqueue(); });
   return {2.0 * lanes_of(device) * chains_of(device) * static_cast<double>(steps * groups * group_of(device)) / fma,
           12.0 * static_cast<double>(kElements) / memory, static_cast<double>(reading.bytes()) / reads};
 }
 
-}  // namespace gemel
+}  // namespace gemel::cli

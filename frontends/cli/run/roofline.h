@@ -7,7 +7,7 @@
 #include "engine/core/session.h"
 #include "opencl/device/device.h"
 
-namespace gemel {
+namespace gemel::cli {
 
 struct Roofline {
   double flops, bytes, reads;  // a second; bytes that are read and written, and that are only read
@@ -38,4 +38,4 @@ Roofline measure_roofline(Session& session);
 /// "peak 233.0 GFLOP/s, memory 56.0 GB/s, reading alone 36.0 GB/s"
 std::string to_string(const Roofline& roofline);
 
-}  // namespace gemel
+}  // namespace gemel::cli
