@@ -39,7 +39,10 @@ class Agreement {
   /// Whether the peer can be imported, which is asked once.
   void probe(const Json& spec);
   Start& start_of(const Json& spec);
+  static Json keys_of_batch(const Start& start);
   void write_batch(const Start& start) const;
+  static void write_batch_of_texts(const Start& start);
+  static std::filesystem::path texts_to_train(const Start& start, const Json& spec);
   void find_outputs(Start& start) const;
   void find_losses(Start& start) const;
   Json gemel(const Start& start, const std::string& command, Json spec) const;
