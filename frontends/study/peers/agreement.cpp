@@ -79,6 +79,16 @@ double largest(const std::vector<double>& values) {
 
 }  // namespace
 
+/// What reads texts; a peer has none where Gemel cannot read them.
+template <class F>
+auto Agreement::or_missing(const F& texts) {
+  try {
+    return texts();
+  } catch (const Error& error) {
+    throw Failure{"missing", error.what()};
+  }
+}
+
 Agreement::~Agreement() {
   std::error_code none;
   fs::remove_all(options_.folder / "start", none);
@@ -160,7 +170,7 @@ Agreement::Start& Agreement::start_of(const Json& spec) {
       if (from.contains(key) && says_something(from[key])) decisive[key] = from[key];
   };
   take(kDecisive, spec);
-  if (takes_texts(spec)) take(kTextKeys, with_text_keys(spec));
+  if (takes_texts(spec)) take(kTextKeys, or_missing([&] { return with_text_keys(spec); }));
   if (decisive.value("np", 1) == 1) decisive.erase("np");
   const std::string name = decisive.dump();
   const auto known = starts_.find(name);
@@ -193,7 +203,7 @@ Json Agreement::keys_of_batch(const Start& start) {
 }
 
 void Agreement::write_batch(const Start& start) const {
-  if (takes_texts(start.spec)) return write_batch_of_texts(start);
+  if (takes_texts(start.spec)) return or_missing([&] { write_texts(start.spec, start.spec["batch-size"], start.folder); });
   const auto n = start.spec["batch-size"].get<std::int64_t>(), classes = start.spec.value("classes", std::int64_t{0});
   const std::vector<std::int64_t> extents = extents_of(start.spec.value("input", ""));
   if (extents.size() != 3 || classes < 1)
@@ -222,20 +232,11 @@ void Agreement::write_batch(const Start& start) const {
   write(start.folder / kReversed);
 }
 
-/// The first texts of the case's data set.
-void Agreement::write_batch_of_texts(const Start& start) {
-  try {
-    write_texts(start.spec, start.spec["batch-size"], start.folder);
-  } catch (const Error& error) {
-    throw Failure{"missing", error.what()};
-  }
-}
-
 /// The folder of all texts of a case that trains on them.
 std::filesystem::path Agreement::texts_to_train(const Start& start, const Json& spec) {
   const auto limit = spec.value("limit", std::int64_t{0});
   const fs::path out = start.folder / fmt::format("texts-{}", limit);
-  if (!is_there(out)) write_texts(spec, limit, out);
+  if (!is_there(out)) or_missing([&] { write_texts(spec, limit, out); });
   return out;
 }
 

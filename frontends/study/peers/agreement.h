@@ -41,7 +41,8 @@ class Agreement {
   Start& start_of(const Json& spec);
   static Json keys_of_batch(const Start& start);
   void write_batch(const Start& start) const;
-  static void write_batch_of_texts(const Start& start);
+  template <class F>
+  static auto or_missing(const F& texts);
   static std::filesystem::path texts_to_train(const Start& start, const Json& spec);
   void find_outputs(Start& start) const;
   void find_losses(Start& start) const;

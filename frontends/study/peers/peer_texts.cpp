@@ -1,5 +1,7 @@
 #include "frontends/study/peers/peer_texts.h"
 
+#include <fmt/format.h>
+
 #include <numeric>
 #include <string>
 #include <vector>
@@ -8,6 +10,7 @@
 #include "datasets/texts/glue.h"
 #include "datasets/texts/open_tokenizer.h"
 #include "datasets/texts/synthetic_texts.h"
+#include "engine/base/error.h"
 
 namespace gemel::study {
 namespace {
@@ -43,7 +46,10 @@ bool takes_texts(const Json& spec) {
 Json with_text_keys(Json spec) {
   if (spec.contains("dataset")) return spec;
   spec["dataset"] = kSynthetic;
-  spec["max-length"] = std::stoll(spec["input"].get<std::string>());
+  const std::string tokens = spec.value("input", "");
+  if (tokens.empty() || tokens.find_first_not_of("0123456789") != tokens.npos)
+    throw UsageError(fmt::format("{} with input '{}' has no peer; accepted: a number of tokens", spec.value("model", ""), tokens));
+  spec["max-length"] = std::stoll(tokens);
   return spec;
 }
 

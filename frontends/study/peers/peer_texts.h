@@ -13,7 +13,8 @@ inline constexpr std::array kTextKeys{"dataset", "data", "vocab", "cased", "max-
 
 /// Whether the spec's model classifies texts.
 bool takes_texts(const Json& spec);
-/// The spec of a benchmark, whose texts are made up, with the keys by which `train` reads the same ones.
+/// The spec of a benchmark, whose texts are made up, with the keys by which `train` reads the same ones; one of `train` as it is.
+/// @throws UsageError where `input` is no number of tokens
 Json with_text_keys(Json spec);
 /// Writes the texts of a spec: ids.npy and types.npy, int64 [N, T], with padding behind a text up to the longest of them, and labels.npy, int64 [N]; those of
 /// validation as val_ids.npy and so on.
