@@ -3,10 +3,13 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <sstream>
+#include <thread>
 
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
@@ -24,7 +27,8 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Keys of a case's spec that the runner itself reads.
-constexpr const char *kCores = "cores", *kEpochSamples = "epoch-samples";
+constexpr const char *kCores = "cores", *kBusyCores = "busy-cores", *kEpochSamples = "epoch-samples";
+constexpr std::array kOfRunner{kCores, kBusyCores, kEpochSamples};
 /// Of a result: the Unix seconds between which steps were measured.
 constexpr const char* kMeasured = "measured_unix_s";
 
@@ -51,32 +55,27 @@ void add_times(ProcessRecord& run, double epoch_samples) {
   if (epoch_samples > 0) run.metrics["epoch_s"] = 1e-3 * ms * std::ceil(epoch_samples / batch);
 }
 
-/// The number of cores that a case is given by the key `cores` of its spec; 0, or without it: all.
-int asked_cores(const Case& c) {
-  if (!c.spec.contains(kCores)) return 0;
-  const Json& cores = c.spec[kCores];
+/// A number of cores that a case's spec has: those that it is given (0, or without the key: all), or those that are busy.
+int cores_in(const Case& c, const char* key) {
+  if (!c.spec.contains(key)) return 0;
+  const Json& cores = c.spec[key];
   if (!cores.is_number_integer() || cores < 0)
-    throw UsageError(fmt::format("study: case {}: cores is {}; accepted: a whole number, 0 for all", c.name, cores.dump()));
+    throw UsageError(fmt::format("study: case {}: {} is {}; accepted: a whole number, 0 for {}", c.name, key, cores.dump(), key == kCores ? "all" : "none"));
   return cores;
 }
 
-constexpr std::string_view kData = "{data}/";
-
-/// The spec with the folder of the data sets in it. @param missing  why one of them cannot be read, where that is so
-Json with_data(Json spec, const Study& study, const StudyOptions& options, std::string& missing) {
-  for (auto& [key, value] : spec.items()) {
-    if (!value.is_string() || !value.get_ref<const std::string&>().starts_with(kData)) continue;
-    const std::string rest = value.get_ref<const std::string&>().substr(kData.size()), name = rest.substr(0, rest.find('/'));
-    const fs::path path = options.data / rest;
-    if (!is_there(path)) {
-      const auto source = std::ranges::find(study.data, name, &DataSource::name);
-      missing = fmt::format("{} is not there{}; accepted: --data with a folder that has it", path.string(),
-                            source == study.data.end() ? "" : fmt::format(": {}", source->from));
-    }
-    value = path.string();
-  }
-  return spec;
+/// Computes on one core, beside whatever else runs there, until it is destroyed.
+std::jthread busy_thread(int core) {
+  return std::jthread([core](const std::stop_token& stop) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(static_cast<std::size_t>(core), &set);
+    sched_setaffinity(0, sizeof set, &set);  // of this thread alone
+    while (!stop.stop_requested()) continue;
+  });
 }
+
+constexpr std::string_view kData = "{data}/";
 
 /// One process: how it is started, and what it leaves.
 class Process {
@@ -85,12 +84,13 @@ class Process {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     spec_ = with_data(c.spec, study, options, missing_);
-    asked_cores_ = asked_cores(c);
+    asked_cores_ = cores_in(c, kCores);
     processors_ = allowed_cores().processors;
     if (asked_cores_ > std::ssize(processors_)) processors_.clear();
     if (asked_cores_ > 0) processors_.resize(std::min(at(asked_cores_), processors_.size()));
+    busy_cores_ = std::min(at(cores_in(c, kBusyCores)), processors_.size());
     epoch_samples_ = spec_.value(kEpochSamples, 0.0);
-    for (const char* key : {kCores, kEpochSamples}) spec_.erase(key);
+    for (const char* key : kOfRunner) spec_.erase(key);
     if (!options.platform.empty()) spec_["platform"] = options.platform;
     if (!options.device.empty() && !spec_.contains("device") && !spec_.contains("devices")) spec_["device"] = options.device;
     is_bench_ = spec_["command"].get<std::string>().starts_with("bench");
@@ -121,6 +121,8 @@ class Process {
       out.reason = missing_;
       return out;
     }
+    std::vector<std::jthread> busy;
+    for (std::size_t i = 0; i < busy_cores_; ++i) busy.push_back(busy_thread(processors_[processors_.size() - 1 - i]));
     ProcessMeter meter(static_cast<int>(std::ssize(processors_)));
     const ChildResult ended = study::run({.words = words_,
                                           .output = folder_ / "stdout",
@@ -211,6 +213,7 @@ class Process {
   double epoch_samples_ = 0;
   int asked_cores_ = 0;
   std::vector<int> processors_;  // that it may run on; empty: there are not as many
+  std::size_t busy_cores_ = 0;   // the last of them, with another program on each
   std::string missing_;          // why it cannot run here
   std::optional<Span> measured_;
   bool is_bench_ = false;
@@ -219,9 +222,25 @@ class Process {
 
 }  // namespace
 
+Json with_data(Json spec, const Study& study, const StudyOptions& options, std::string& missing) {
+  for (auto& [key, value] : spec.items()) {
+    if (!value.is_string() || !value.get_ref<const std::string&>().starts_with(kData)) continue;
+    const std::string rest = value.get_ref<const std::string&>().substr(kData.size()), name = rest.substr(0, rest.find('/'));
+    const fs::path path = options.data / rest;
+    if (!is_there(path)) {
+      const auto source = std::ranges::find(study.data, name, &DataSource::name);
+      missing = fmt::format("{} is not there{}; accepted: --data with a folder that has it", path.string(),
+                            source == study.data.end() ? "" : fmt::format(": {}", source->from));
+    }
+    value = path.string();
+  }
+  return spec;
+}
+
 Json spec_of_run(const Case& c) {
   Json out = c.spec;
-  for (const char* key : {"np", kCores, kEpochSamples, "peer", "mode"}) out.erase(key);
+  for (const char* key : {"np", "peer", "mode"}) out.erase(key);
+  for (const char* key : kOfRunner) out.erase(key);
   if (c.is_of_peer()) out["frontend"] = "eager";  // it has none
   return out;
 }
@@ -230,7 +249,7 @@ Json check(const Case& c, const StudyOptions& options) {
   const fs::path folder = options.folder / "last-run";
   fs::create_directories(folder);
   Json spec = spec_of_run(c);
-  asked_cores(c);
+  for (const char* key : {kCores, kBusyCores}) cores_in(c, key);
   if (const Json samples = c.spec.value(kEpochSamples, Json(1)); !samples.is_number() || samples <= 0)
     throw UsageError(fmt::format("study: case {}: {} is {}; accepted: a number above 0", c.name, kEpochSamples, samples.dump()));
   std::vector<std::string> words{options.program.string()};

@@ -188,7 +188,9 @@ class Schedule {
   ProcessRecord run_case_once(const Case& c, int block, double timeout_s) {
     if (!c.is_of_peer()) return run_once({c, block, timeout_s}, study_, options_);
     Case whole = c;
-    whole.spec = whole_spec(c);
+    std::string missing;
+    whole.spec = with_data(whole_spec(c), study_, options_, missing);
+    if (!missing.empty()) return {.status = "missing", .reason = missing, .spec = whole.spec};
     ProcessRecord checked = agreement_.check(whole, timeout_s);
     if (checked.status != "ok") return checked;
     whole.spec = checked.spec;

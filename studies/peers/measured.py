@@ -4,8 +4,8 @@
     PEER_peer.py --spec FILE --out FILE.json [--check]
 
 The spec has the keys of `gemel bench ... --print-spec` or `gemel train --print-spec`, and: mode, "default" or "best"; start, a folder of what Gemel starts from: weights.safetensors, and a
-batch, images.npy float32 [N, C, H, W] (of texts ids.npy int64 [N, T]) and labels.npy int64 [N]. Every step is of this batch. --check writes its outputs in
-evaluation mode and the losses of five steps, which the study compares with Gemel's own.
+batch, images.npy float32 [N, C, H, W] (of texts ids.npy and types.npy int64 [N, T]) and labels.npy int64 [N]. Every step of a benchmark is of this batch. --check
+writes its outputs in evaluation mode and the losses of five steps, which the study compares with Gemel's own.
 
 Exit status 0; 2, with one line that says what is accepted, for what the peer has not: the framework itself, a model, a mode.
 """
@@ -68,9 +68,10 @@ def read_batch(spec):
     """Inputs and labels as numpy has them."""
     import numpy as np
 
+    import texts
+
     start = spec["start"]
-    inputs = "ids" if os.path.exists(f"{start}/ids.npy") else "images"
-    return np.load(f"{start}/{inputs}.npy"), np.load(f"{start}/labels.npy")
+    return texts.load(start) if spec["model"] in texts.MODELS else (np.load(f"{start}/images.npy"), np.load(f"{start}/labels.npy"))
 
 
 def samples_ms(step, warmup, runs):
@@ -87,8 +88,12 @@ def samples_ms(step, warmup, runs):
 
 def checked(peer, spec):
     """@param peer  has place(inputs, labels), infer(batch): outputs as numpy has them, train(batch): the loss before the update"""
-    batch = peer.place(*read_batch(spec))
-    out = {"outputs": peer.infer(batch).astype(float).ravel().tolist()}
+    import texts
+
+    inputs, labels = read_batch(spec)
+    batch = peer.place(inputs, labels)
+    judged = peer.place(texts.without_types(inputs), labels) if spec["model"] in texts.MODELS else batch
+    out = {"outputs": peer.infer(judged).astype(float).ravel().tolist()}
     if is_training(spec):
         out["losses"] = [peer.train(batch) for _ in range(STEPS)]
     return out
@@ -156,8 +161,18 @@ def run(make, versions, modes=("default", "best"), takes_training=True, styles=(
         if "memory" not in str(error) and not isinstance(error, MemoryError):
             raise
         sys.exit(leave(f"{spec['peer']}: out of memory: {str(error).splitlines()[0]}; accepted: a smaller batch", 1))
+    write_epochs(result.pop("epochs", []), options.out)
     with open(options.out, "w") as file:
         json.dump(result, file)
+
+
+def write_epochs(epochs, out):
+    """Lines of run.jsonl, as `gemel train` writes them beside its summary."""
+    if not epochs:
+        return
+    with open(os.path.join(os.path.dirname(out), "run.jsonl"), "w") as file:
+        for epoch in epochs:
+            print(json.dumps({"event": "epoch", **epoch}), file=file)
 
 
 def leave(line, status):

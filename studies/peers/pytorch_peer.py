@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""PyTorch as a peer of `gemel study`. Default: eager, NCHW. Best: torch.compile, channels_last. Several processes: DistributedDataParallel with gloo."""
+"""PyTorch as a peer of `gemel study`. Default: eager, NCHW. Best: torch.compile, channels_last. Several processes: DistributedDataParallel with gloo. Texts are
+Hugging Face's BERT and an LSTM."""
 import multiprocessing
 import os
 import tempfile
 
 import measured
 import ranks
+import texts
 
 
 def versions():
@@ -15,15 +17,33 @@ def versions():
     return {"torch": torch.__version__, "torchvision": torchvision.__version__}
 
 
-def optimizer_of(spec, parameters):
+def models_of(spec):
+    """The module that has the spec's model."""
+    if spec["model"] in texts.MODELS:
+        import text_models as models
+    else:
+        import picture_models as models
+    return models
+
+
+def groups_of(spec, model, decay):
+    """Of texts, biases and what normalises do not decay, in Gemel as here."""
+    parameters = list(model.parameters())
+    if spec["model"] not in texts.MODELS:
+        return [{"params": parameters, "weight_decay": decay}]
+    return [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": decay}, {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}]
+
+
+def optimizer_of(spec, model):
     import torch
 
-    name, rate, decay = spec["optimizer"], spec["lr"], spec.get("weight-decay") or 0.0
+    name, rate = spec["optimizer"], spec["lr"]
+    parameters = groups_of(spec, model, spec.get("weight-decay") or 0.0)
     if name in ("momentum", "nesterov"):
-        return torch.optim.SGD(parameters, rate, momentum=spec.get("momentum") or 0.9, nesterov=name == "nesterov", weight_decay=decay)
+        return torch.optim.SGD(parameters, rate, momentum=spec.get("momentum") or 0.9, nesterov=name == "nesterov")
     kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop}
     measured.refuse_unless("optimizer", name, ["momentum", "nesterov", *kinds])
-    return kinds[name](parameters, rate, weight_decay=decay)
+    return kinds[name](parameters, rate)
 
 
 class PyTorch:
@@ -33,22 +53,22 @@ class PyTorch:
         """@param wrap  makes of the model one of several processes"""
         import torch
 
-        import picture_models
-
         self.torch = torch
         torch.set_num_threads(len(os.sched_getaffinity(0)))
         self.is_best = spec["mode"] == "best"
-        self.model = picture_models.started(spec)
+        models = models_of(spec)
+        self.model = models.started(spec)
         if self.is_best:
             self.model = self.model.to(memory_format=torch.channels_last)
-        self.optimizer = optimizer_of(spec, self.model.parameters())
+        self.optimizer = optimizer_of(spec, self.model)
         whole = wrap(self.model)
         self.call = torch.compile(whole) if self.is_best else whole
-        self.loss_of = picture_models.loss_of
+        self.loss_of = models.loss_of
 
     def place(self, inputs, labels):
         x = self.torch.from_numpy(inputs)
-        return x.to(memory_format=self.torch.channels_last) if self.is_best else x, self.torch.from_numpy(labels)
+        is_picture = x.dim() == 4
+        return x.to(memory_format=self.torch.channels_last) if self.is_best and is_picture else x, self.torch.from_numpy(labels)
 
     def infer(self, batch):
         self.model.eval()

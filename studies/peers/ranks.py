@@ -13,8 +13,7 @@ def end_with_parent():
 
 
 def require(spec):
-    if spec["command"] != "bench train":
-        raise measured.Gap(f"command is {spec['command']} with {spec['np']} ranks; accepted: bench train")
+    measured.refuse_unless("command of several ranks", spec["command"], ["bench train", "train"])
     if spec["batch-size"] % spec["np"]:
         raise measured.Gap(f"batch-size is {spec['batch-size']}; accepted: a multiple of the {spec['np']} ranks, which average their gradients")
 
@@ -30,7 +29,9 @@ def sharded(kind, rank, ranks):
 
     class Sharded(kind):
         def place(self, inputs, labels):
-            size = len(labels) // ranks
+            size, rest = divmod(len(labels), ranks)
+            if rest:
+                raise measured.Gap(f"a batch has {len(labels)} samples; accepted: a multiple of the {ranks} ranks, which average their gradients")
             mine = slice(rank * size, (rank + 1) * size)
             return super().place(inputs[mine], labels[mine])
 
@@ -57,8 +58,22 @@ def joined(parts):
         whole["outputs"] = [value for part in parts for value in part["outputs"]]
         whole["losses"] = [sum(losses) / len(parts) for losses in zip(*(part["losses"] for part in parts))]
         return whole
-    benches = [part["benchmarks"][0] for part in parts]
-    benches[0]["samples_ms"] = [max(times) for times in zip(*(bench["samples_ms"] for bench in benches))]
-    benches[0]["resident_bytes"] = sum(bench["resident_bytes"] for bench in benches)
-    whole["context"]["threads"] = sum(part["context"]["threads"] for part in parts)
+    is_run = "benchmarks" not in whole
+    measurements = parts if is_run else [part["benchmarks"][0] for part in parts]
+    measurements[0]["samples_ms"] = [max(times) for times in zip(*(m["samples_ms"] for m in measurements))]
+    measurements[0]["resident_bytes"] = sum(m["resident_bytes"] for m in measurements)
+    contexts = parts if is_run else [part["context"] for part in parts]
+    contexts[0]["threads"] = sum(context["threads"] for context in contexts)
+    if is_run:
+        join_epochs(whole, parts)
     return whole
+
+
+def join_epochs(whole, parts):
+    """The loss of a batch is the mean over equal parts of it."""
+    whole["losses"] = [sum(losses) / len(parts) for losses in zip(*(part["losses"] for part in parts))]
+    for i, epoch in enumerate(whole["epochs"]):
+        of_ranks = [part["epochs"][i] for part in parts]
+        epoch["train_loss"] = sum(e["train_loss"] for e in of_ranks) / len(parts)
+        epoch["samples_per_s"] = min(e["samples_per_s"] for e in of_ranks)  # of the whole batch, of which each has a part
+    whole["last_epoch"] = whole["epochs"][-1]

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """TensorFlow as a peer of `gemel study`: torchvision's models in TensorFlow's operators, by a list of steps that PyTorch traces in a process of its own. Default:
-tf.function, [N, H, W, C]. Best: jit_compile=True."""
+tf.function, [N, H, W, C]. Best: jit_compile=True. Texts are a BERT of our own."""
 import os
 
 import measured
+import texts
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -14,16 +15,37 @@ def versions():
     return {"tensorflow": tensorflow.__version__}
 
 
-def optimizer_of(spec):
+def optimizer_of(spec, weights):
     import keras
 
-    if spec.get("weight-decay"):
-        raise measured.Gap(f"weight-decay is {spec['weight-decay']}; accepted: 0")
-    name, rate = spec["optimizer"], spec["lr"]
+    name, rate, decay = spec["optimizer"], spec["lr"], spec.get("weight-decay") or 0.0
+    if name == "adamw":
+        optimizer = keras.optimizers.AdamW(rate, weight_decay=decay, epsilon=1e-8)
+        if spec["model"] in texts.MODELS:  # of which biases and what normalises do not decay
+            optimizer.exclude_from_weight_decay([w for w in weights if len(w.shape) < 2])
+        return optimizer
+    if decay:
+        raise measured.Gap(f"weight-decay is {decay} with {name}; accepted: 0, or adamw")
     kinds = {"sgd": lambda: keras.optimizers.SGD(rate), "momentum": lambda: keras.optimizers.SGD(rate, momentum=spec.get("momentum") or 0.9),
              "adam": lambda: keras.optimizers.Adam(rate, epsilon=1e-8)}
-    measured.refuse_unless("optimizer", name, kinds)
+    measured.refuse_unless("optimizer", name, ["adamw", *kinds])
     return kinds[name]()
+
+
+def model_of(spec):
+    import tensors
+
+    weights = tensors.load(f"{spec['start']}/weights.safetensors")
+    if spec["model"] in texts.MODELS:
+        import tensorflow_bert
+
+        measured.refuse_unless("model", spec["model"], ["bert"])
+        measured.refuse_unless("config", spec["config"], texts.CONFIGS)
+        return tensorflow_bert.Bert(weights, spec.get("dropout"))
+    import tensorflow_model
+    import trace_model
+
+    return tensorflow_model.Model(trace_model.steps_of(spec), weights)
 
 
 class TensorFlow:
@@ -32,15 +54,11 @@ class TensorFlow:
     def __init__(self, spec):
         import tensorflow as tf
 
-        import tensorflow_model
-        import tensors
-        import trace_model
-
         tf.config.set_visible_devices([], "GPU")
         tf.config.threading.set_intra_op_parallelism_threads(len(os.sched_getaffinity(0)))
         self.tf = tf
-        model = tensorflow_model.Model(trace_model.steps_of(spec), tensors.load(f"{spec['start']}/weights.safetensors"))
-        optimizer = optimizer_of(spec)
+        model = model_of(spec)
+        optimizer = optimizer_of(spec, model.weights)
         optimizer.build(model.weights)
         cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
 
@@ -53,14 +71,16 @@ class TensorFlow:
                 loss = tf.reduce_mean(cross_entropy(labels, main))
                 for other in others:  # Inception's auxiliary classifier
                     loss += 0.4 * tf.reduce_mean(cross_entropy(labels, other))
-            optimizer.apply(tape.gradient(loss, model.weights), model.weights)
+            gradients = [tf.convert_to_tensor(g) for g in tape.gradient(loss, model.weights)]  # also of the rows of a table, as Gemel's
+            optimizer.apply(gradients, model.weights)
             return loss
 
         is_best = spec["mode"] == "best"
         self.infer_step, self.train_step = (tf.function(f, jit_compile=is_best) for f in (infer, train))
 
     def place(self, inputs, labels):
-        return self.tf.constant(inputs.transpose(0, 2, 3, 1)), self.tf.constant(labels)
+        is_picture = inputs.ndim == 4
+        return self.tf.constant(inputs.transpose(0, 2, 3, 1) if is_picture else inputs), self.tf.constant(labels)
 
     def infer(self, batch):
         return self.infer_step(batch[0]).numpy()

@@ -1,40 +1,56 @@
-"""A run of `gemel train` by a peer, on a data set of pictures, in Gemel's order of samples."""
+"""A run of `gemel train` by a peer, on a data set of pictures or texts, in Gemel's order of samples."""
 import time
 
 import measured
 
 # What a peer's loop has; another value is a gap.
-PLAIN = {"lr-schedule": "constant", "accumulate": 1, "clip-norm": 0, "label-smoothing": 0, "freeze-backbone": False, "freeze-norm": False, "recompute": "none"}
+PLAIN = {"lr-schedule": "constant", "accumulate": 1, "clip-norm": 0, "label-smoothing": 0, "freeze-backbone": False, "freeze-norm": False,
+         "recompute": "none", "warmup": "0", "length-buckets": "off", "sparse-embeddings": False}
+
+
+def ratio(a, b):
+    return a / b if b else 0.0
 
 
 class Run:
     def __init__(self, peer, spec):
         """@param peer  as measured.py has it"""
-        import pictures
-
         for key, value in PLAIN.items():
             measured.refuse_unless(key, spec.get(key, value), [value])
-        self.peer, self.spec, self.pictures = peer, spec, pictures
-        self.training, self.validation = pictures.read(spec)
+        if spec.get("parallel"):
+            measured.refuse_unless("eval-every of several ranks", spec["eval-every"], [0])
+        self.peer, self.spec = peer, spec
+        self.training, self.validation = self.read()
         self.samples_ms, self.losses = [], []
+
+    def read(self):
+        if "texts" in self.spec:
+            import texts
+
+            return texts.read(self.spec)
+        import pictures
+
+        return pictures.read(self.spec)
 
     def result(self):
         """What `gemel train` leaves in summary.json, but for what only it has."""
         self.begin = self.end = None
-        last = {}
+        epochs = []
         for epoch in range(self.spec["epochs"] or 1 << 30):
-            last = self.epoch(epoch)
+            epochs.append(self.epoch(epoch))
             if self.is_done():
                 break
         return {"status": "ok", "seconds": self.end - self.begin, "measured_unix_s": (self.begin, self.end), "model": self.spec["model"], "batch_size": self.spec["batch-size"],
-                "steps": len(self.samples_ms), "samples_ms": self.samples_ms, "losses": self.losses, "last_epoch": last}
+                "steps": len(self.samples_ms), "samples_ms": self.samples_ms, "losses": self.losses, "epochs": epochs, "last_epoch": epochs[-1]}
 
     def is_done(self):
         return bool(self.spec["steps"]) and len(self.samples_ms) >= self.spec["steps"]
 
     def epoch(self, epoch):
+        import sample_order
+
         begin, samples, sum_of_losses = time.perf_counter(), 0, 0.0
-        for inputs, labels in self.batches(*self.training, self.pictures.order_of(self.spec, len(self.training[1]), epoch)):
+        for inputs, labels in self.batches(*self.training, sample_order.order_of(self.spec, len(self.training[1]), epoch)):
             before = time.perf_counter()
             self.losses.append(self.peer.train(self.peer.place(inputs, labels)))
             self.samples_ms.append(1e3 * (time.perf_counter() - before))
@@ -49,14 +65,22 @@ class Run:
         is_last = self.is_done() or epoch + 1 == self.spec["epochs"]
         every = self.spec["eval-every"]
         if self.validation and every and (is_last or (epoch + 1) % every == 0):
-            out["val_accuracy"] = self.accuracy()
+            out.update(self.judged())
         return out
 
-    def accuracy(self):
-        right = 0
-        for inputs, labels in self.batches(*self.validation, range(len(self.validation[1]))):
-            right += int((self.peer.infer(self.peer.place(inputs, labels)).argmax(1) == labels).sum())
-        return right / len(self.validation[1])
+    def judged(self):
+        """Metrics of validation as Gemel has them: accuracy, and of two classes precision, recall and F1, where the second one is to be found."""
+        guesses, labels = [], self.validation[1].tolist()
+        for inputs, of_batch in self.batches(*self.validation, range(len(labels))):
+            outputs = self.peer.infer(self.peer.place(inputs, of_batch))
+            guesses += outputs.argmax(1).tolist()
+        pairs = list(zip(guesses, labels))
+        out = {"val_accuracy": sum(guess == label for guess, label in pairs) / len(pairs)}
+        if outputs.shape[1] == 2:
+            found, false_alarms, missed = pairs.count((1, 1)), pairs.count((1, 0)), pairs.count((0, 1))
+            out["val_precision"], out["val_recall"] = ratio(found, found + false_alarms), ratio(found, found + missed)
+            out["val_f1"] = ratio(2 * found, 2 * found + false_alarms + missed)
+        return out
 
     def batches(self, inputs, labels, order):
         size = self.spec["batch-size"]

@@ -11,6 +11,7 @@
 #include "datasets/formats/npy.h"
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
+#include "frontends/study/peers/peer_texts.h"
 #include "frontends/study/peers/peers.h"
 #include "frontends/study/program_output.h"
 
@@ -26,8 +27,11 @@ constexpr std::array kDecisive{"model",        "config",    "lstm",     "classes
 constexpr int kSteps = 5;
 constexpr const char* kReversed = "reversed";
 constexpr double kGentle = 0.1;   // of the first loss: what five steps may take of it
-constexpr double kSteady = 1e-4;  // how far Gemel's losses may be from its own when the batch is in reverse order, by which nothing but rounding changes
+constexpr double kSteady = 1e-4;  // how far Gemel's losses may be from its own when the batch is in another order, by which nothing but rounding changes
 constexpr int kTenths = 10;       // of the rate, at most, until they are
+
+/// Of them: what one device does not have.
+constexpr std::array kOfSeveral{"np", "parallel", "devices", "sync-bn"};
 
 bool is_training(const Json& spec) { return spec["command"] != "bench infer"; }
 
@@ -75,6 +79,16 @@ double largest(const std::vector<double>& values) {
 
 }  // namespace
 
+/// What reads texts; a peer has none where Gemel cannot read them.
+template <class F>
+auto Agreement::or_missing(const F& texts) {
+  try {
+    return texts();
+  } catch (const Error& error) {
+    throw Failure{"missing", error.what()};
+  }
+}
+
 Agreement::~Agreement() {
   std::error_code none;
   fs::remove_all(options_.folder / "start", none);
@@ -101,6 +115,7 @@ ProcessRecord Agreement::check(const Case& c, double timeout_s) {
     Case ready = c;
     ready.spec.update(start.spec);
     ready.spec["start"] = start.folder.string();
+    if (c.spec["command"] == "train" && takes_texts(c.spec)) ready.spec["texts"] = texts_to_train(start, c.spec).string();
     out.spec = ready.spec;
     if (const auto found = agreed_.find(c.name); found != agreed_.end()) {
       out.agreement = found->second;
@@ -150,8 +165,12 @@ Json Agreement::gemel(const Start& start, const std::string& command, Json spec)
 
 Agreement::Start& Agreement::start_of(const Json& spec) {
   Json decisive;
-  for (const char* key : kDecisive)
-    if (spec.contains(key) && says_something(spec[key])) decisive[key] = spec[key];
+  const auto take = [&](const auto& keys, const Json& from) {
+    for (const char* key : keys)
+      if (from.contains(key) && says_something(from[key])) decisive[key] = from[key];
+  };
+  take(kDecisive, spec);
+  if (takes_texts(spec)) take(kTextKeys, or_missing([&] { return with_text_keys(spec); }));
   if (decisive.value("np", 1) == 1) decisive.erase("np");
   const std::string name = decisive.dump();
   const auto known = starts_.find(name);
@@ -161,28 +180,37 @@ Agreement::Start& Agreement::start_of(const Json& spec) {
     fs::remove_all(start.folder);
     fs::create_directories(start.folder);
     write_batch(start);
-    gemel(start, "train",
-          {{"dataset", "npy"},
-           {"data", start.folder.string()},
-           {"classes", start.spec["classes"]},
-           {"batch-size", start.spec["batch-size"]},
-           {"steps", 1},
-           {"lr", 0},
-           {"optimizer", "sgd"},
-           {"freeze-norm", true},
-           {"save", (start.folder / "weights.safetensors").string()}});
+    Json once = keys_of_batch(start);
+    once.update({{"steps", 1}, {"lr", 0}, {"optimizer", "sgd"}, {"freeze-norm", true}, {"save", (start.folder / "weights.safetensors").string()}});
+    gemel(start, "train", once);
     find_outputs(start);
   }
   if (is_training(spec) && start.losses.empty()) find_losses(start);
   return known != starts_.end() ? start : starts_.emplace(name, std::move(made)).first->second;
 }
 
+/// By which `train` reads the batch.
+Json Agreement::keys_of_batch(const Start& start) {
+  Json out{{"classes", start.spec["classes"]}, {"batch-size", start.spec["batch-size"]}};
+  if (!takes_texts(start.spec)) {
+    out.update({{"dataset", "npy"}, {"data", start.folder.string()}});
+    return out;
+  }
+  for (const char* key : kTextKeys)
+    if (start.spec.contains(key)) out[key] = start.spec[key];
+  out["limit"] = start.spec["batch-size"];
+  return out;
+}
+
 void Agreement::write_batch(const Start& start) const {
+  if (takes_texts(start.spec)) return or_missing([&] { write_texts(start.spec, start.spec["batch-size"], start.folder); });
   const auto n = start.spec["batch-size"].get<std::int64_t>(), classes = start.spec.value("classes", std::int64_t{0});
   const std::vector<std::int64_t> extents = extents_of(start.spec.value("input", ""));
   if (extents.size() != 3 || classes < 1)
-    throw Failure{"missing", fmt::format("{} with input '{}' and {} classes has no peer; accepted: a model of pictures, an input such as 3x32x32, classes",
-                                         start.spec.value("model", ""), start.spec.value("input", ""), classes)};
+    throw Failure{
+        "missing",
+        fmt::format("{} with input '{}' and {} classes has no peer; accepted: a model of pictures or of texts by class, an input such as 3x32x32, classes",
+                    start.spec.value("model", ""), start.spec.value("input", ""), classes)};
   const Shape shape{n, extents[0], extents[1], extents[2]};
   std::mt19937_64 random(options_.seed);
   std::normal_distribution<float> normal;
@@ -204,39 +232,51 @@ void Agreement::write_batch(const Start& start) const {
   write(start.folder / kReversed);
 }
 
+/// The folder of all texts of a case that trains on them.
+std::filesystem::path Agreement::texts_to_train(const Start& start, const Json& spec) {
+  const auto limit = spec.value("limit", std::int64_t{0});
+  const fs::path out = start.folder / fmt::format("texts-{}", limit);
+  if (!is_there(out)) or_missing([&] { write_texts(spec, limit, out); });
+  return out;
+}
+
 void Agreement::find_outputs(Start& start) const {
   const fs::path out = start.folder / "outputs.npy";
   gemel(start, "infer",
         {{"weights", (start.folder / "weights.safetensors").string()},
-         {"input", (start.folder / "images.npy").string()},
+         {"input", (start.folder / (takes_texts(start.spec) ? "ids.npy" : "images.npy")).string()},
          {"output", out.string()},
          {"batch-size", start.spec["batch-size"]}});
   start.outputs = read_floats(out);
 }
 
 void Agreement::find_losses(Start& start) const {
-  Json spec{{"dataset", "npy"}, {"weights", (start.folder / "weights.safetensors").string()}, {"shuffle", "off"}, {"dropout", 0.0}, {"steps", kSteps}};
+  Json spec{{"weights", (start.folder / "weights.safetensors").string()}, {"dropout", 0.0}, {"steps", kSteps}};
   for (const auto& [key, value] : start.spec.items())
     if (key != "input" && key != "weights") spec[key] = value;
-  const auto losses_on = [&](const fs::path& data) {
-    spec["data"] = data.string();
+  spec.update(keys_of_batch(start));
+  const bool has_texts = takes_texts(start.spec);
+  enum class Order { given, another };
+  const auto losses_in = [&](Order order) {
+    spec["shuffle"] = has_texts && order == Order::another ? "on" : "off";
+    if (!has_texts) spec["data"] = (order == Order::given ? start.folder : start.folder / kReversed).string();
     return gemel(start, "train", spec).get<std::vector<double>>();
   };
   // Rounding is judged on one device: a job of several processes takes long to start.
   const Json whole = spec;
-  for (const char* key : {"np", "parallel", "devices", "sync-bn"}) spec.erase(key);
+  for (const char* key : kOfSeveral) spec.erase(key);
   start.rate = start.spec["lr"];
   for (int tenths = 0; tenths < kTenths; ++tenths, start.rate /= 10) {
     spec["lr"] = start.rate;
-    const std::vector<double> losses = losses_on(start.folder);
+    const std::vector<double> losses = losses_in(Order::given);
     if (losses.size() != kSteps || losses.back() >= losses.front() || losses.front() - losses.back() > kGentle * losses.front()) continue;
-    const std::vector<double> again = losses_on(start.folder / kReversed);
+    const std::vector<double> again = losses_in(Order::another);
     if (again.size() != kSteps || !(distance_of_losses(again, losses) <= kSteady)) continue;
     start.losses = losses;
     if (!whole.contains("parallel")) return;
     spec = whole;
     spec["lr"] = start.rate;
-    start.losses = losses_on(start.folder);
+    start.losses = losses_in(Order::given);
     return;
   }
   throw Failure{"failed", "what it starts from: at no rate are Gemel's own losses free of magnified rounding, so that nothing can be compared"};

@@ -39,7 +39,11 @@ class Agreement {
   /// Whether the peer can be imported, which is asked once.
   void probe(const Json& spec);
   Start& start_of(const Json& spec);
+  static Json keys_of_batch(const Start& start);
   void write_batch(const Start& start) const;
+  template <class F>
+  static auto or_missing(const F& texts);
+  static std::filesystem::path texts_to_train(const Start& start, const Json& spec);
   void find_outputs(Start& start) const;
   void find_losses(Start& start) const;
   Json gemel(const Start& start, const std::string& command, Json spec) const;

@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
+#include "frontends/study/peers/peer_texts.h"
 #include "frontends/study/program_output.h"
 
 namespace gemel::study {
@@ -35,6 +36,7 @@ Json spec_for_peer(const Case& c, Json whole, const StudyOptions& options) {
     if (whole["input"] == "") whole["input"] = "3x32x32";
     if (whole["classes"] == 0) whole["classes"] = 10;
   }
+  if (takes_texts(whole) && c.spec.value("classes", 0) == 0) whole["classes"] = 2;  // as GLUE's tasks have, and texts that are made up
   return whole;
 }
 

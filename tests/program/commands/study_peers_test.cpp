@@ -3,7 +3,9 @@
 #include <fstream>
 #include <map>
 #include <regex>
+#include <span>
 
+#include "datasets/formats/npy.h"
 #include "frontends/study/study.h"
 #include "tests/support/program/command_line_fixture.h"
 
@@ -47,6 +49,37 @@ where = { framework = "eager" }
 expected = "above 1"
 )" << more;
     return in_folder("peers.toml");
+  }
+  /// The study of a small BERT on four pairs of texts, of which three are used.
+  std::string file_of_texts(const std::string& framework) {
+    fs::create_directories(folder() / "data/mrpc");
+    std::ofstream(folder() / "data/vocab.txt") << "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\n";
+    for (const char* split : {"train", "dev"})
+      std::ofstream(folder() / "data/mrpc" / (std::string(split) + ".tsv"))
+          << "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\ta b\tc\n0\t1\t2\td\tb\n1\t1\t2\ta\tA b\n0\t1\t2\ta a a a a a\ta\n";
+    std::ofstream(folder() / "texts.toml") << R"(
+title = "Texts"
+question = "Which?"
+most_repeats = 1
+spec = { command = "train", model = "bert", config = "tiny", dataset = "mrpc", data = "{data}/mrpc", vocab = "{data}/vocab.txt" }
+[[grid]]
+spec = { max-length = 16, batch-size = 2, steps = 2, limit = 3, optimizer = "adamw", lr = 1e-5, eval-every = 0 }
+[grid.axes]
+framework = [
+)" << framework << R"(]
+[[table]]
+name = "times"
+caption = "Times"
+rows = ["framework"]
+)";
+    return in_folder("texts.toml");
+  }
+  /// The numbers of an array.
+  std::vector<std::int64_t> array(const fs::path& file) {
+    const datasets::NpyFile npy(file);
+    std::vector<std::int64_t> out(static_cast<std::size_t>(npy.shape().elements()));
+    npy.read(0, std::as_writable_bytes(std::span(out)));
+    return out;
   }
   Words with_peers(const std::string& study) { return {"study", "run", study, "--out", in_folder("r"), "--peers", in_folder("env")}; }
   std::map<std::string, std::vector<Json>> runs() {
@@ -125,6 +158,31 @@ TEST_F(StudyPeers, are_checked_once_a_case_and_again_by_a_study_that_goes_on) {
   EXPECT_EQ(calls("pytorch_peer.py"), 6);
 }
 
+TEST_F(StudyPeers, have_texts_as_gemel_tokenizes_and_pads_them) {
+  const std::string study = file_of_texts(kPyTorch);
+  ASSERT_EQ(run(joined(with_peers(study), {"--data", in_folder("data")})).status, 0);
+  const Json all = runs()["pytorch"];
+  ASSERT_EQ(all.size(), 1u);
+  ASSERT_EQ(all[0]["status"], "ok") << all[0]["reason"];
+  EXPECT_EQ(all[0]["agreement"]["losses"], 0.0);
+  EXPECT_EQ(all[0]["metrics"]["last_epoch.val_f1"], 0.5);
+  using Numbers = std::vector<std::int64_t>;
+  const fs::path texts = folder() / "env/bin/texts";
+  EXPECT_EQ(array(texts / "ids.npy"), (Numbers{2, 5, 6, 3, 7, 3, 2, 8, 3, 6, 3, 0, 2, 5, 3, 5, 6, 3}));
+  EXPECT_EQ(array(texts / "types.npy"), (Numbers{0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(array(texts / "labels.npy"), (Numbers{1, 0, 1}));
+  EXPECT_EQ(array(texts / "val_labels.npy"), (Numbers{1, 0, 1}));
+}
+
+TEST_F(StudyPeers, that_lack_their_texts_are_gaps) {
+  const std::string study = file_of_texts(std::string("  { name = \"eager\", vocab = \"\", dataset = \"synthetic\", data = \"\" },\n") + kPyTorch);
+  ASSERT_EQ(run(joined(with_peers(study), {"--data", in_folder("none")})).status, 0);
+  auto all = runs();
+  EXPECT_EQ(all["eager"][0]["status"], "ok") << all["eager"][0]["reason"];
+  EXPECT_EQ(all["pytorch"][0]["status"], "missing");
+  EXPECT_TRUE(all["pytorch"][0]["reason"].get<std::string>().find(" is not there") != std::string::npos) << all["pytorch"][0]["reason"];
+}
+
 TEST_F(StudyPeers, are_left_out_of_a_study_that_names_no_environment) {
   const std::string study = file(kPyTorch, R"(
 [[hypothesis]]
@@ -201,6 +259,24 @@ TEST_F(StudyPeers, that_are_real_agree) {
     EXPECT_EQ(all[name][0]["status"], "ok") << all[name][0]["reason"];
     EXPECT_LE(all[name][0]["agreement"]["outputs"].get<double>(), 1e-5);
   }
+}
+
+TEST_F(StudyPeers, that_are_real_agree_on_texts) {
+  const char* environment = ::getenv("GEMEL_TEST_PEERS");
+  if (!environment) GTEST_SKIP() << "GEMEL_TEST_PEERS names no environment of --install-peers";
+  const std::string study = file_of_texts(std::string(kPyTorch) + R"(
+  { name = "tensorflow", peer = "tensorflow" },
+  { name = "two ranks", peer = "pytorch", parallel = "ddp", np = 2, steps = 1 },
+  { name = "buckets", peer = "pytorch", length-buckets = "on" },
+)");
+  ASSERT_EQ(run({"study", "run", study, "--out", in_folder("r"), "--peers", environment, "--data", in_folder("data")}).status, 0);
+  auto all = runs();
+  for (const char* name : {"pytorch", "tensorflow", "two ranks"}) {
+    EXPECT_EQ(all[name][0]["status"], "ok") << all[name][0]["reason"];
+    EXPECT_LE(all[name][0]["agreement"]["outputs"].get<double>(), 1e-5);
+    EXPECT_LE(all[name][0]["agreement"]["losses"].get<double>(), 1e-5);
+  }
+  EXPECT_EQ(all["buckets"][0]["reason"], "pytorch: length-buckets is on; accepted: off");
 }
 
 }  // namespace
