@@ -23,7 +23,6 @@ train::Pending ParameterServer::train(const datasets::Batch&, double rate, std::
   } else {  // a benchmark: a batch of all workers
     for (left_ = options_.parts(); left_ > 0;) sums += next_update(rate);
     ages_.clear();
-    tell_servers({Kind::pause});
   }
   return train::Pending([sums] { return sums; });
 }
@@ -60,7 +59,7 @@ train::Sums ParameterServer::update(std::vector<Gradient> gradients, double rate
   ServerMessage message{Kind::update, {}, {rate}};
   for (const Gradient& g : gradients) {
     weights.push_back(sums.weight > 0 ? g.sums.weight / sums.weight : 1.0 / static_cast<double>(gradients.size()));
-    parts.push_back({g.bytes, weights.back()});
+    parts.push_back({g.worker, g.bytes, weights.back()});
     ranks.push_back(g.worker);
     for (std::size_t i = 0; i < std::min(reached.size(), g.reached.size()); ++i) reached[i] |= g.reached[i];
   }
