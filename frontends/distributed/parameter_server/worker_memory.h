@@ -9,8 +9,8 @@
 
 namespace gemel::distributed {
 
-/// Pages of all parameters, as SlabShards has them; those of their gradients; and room for what proves that it is this memory. The worker does not touch it from
-/// where it sends a gradient until every server has sent parameters.
+/// Pages of all parameters, as SlabShards has them; those of their gradients; and room for what proves that it is this memory. The worker does not touch it
+/// from where it sends a gradient until every server has sent parameters.
 class WorkerMemory {
  public:
   /// Bytes of the memory for so many bytes of pages.
