@@ -20,8 +20,10 @@ train::Pending ParameterServer::train(const datasets::Batch&, double rate, std::
   train::Sums sums;
   if (parts_) {
     sums = next_update(rate);
-  } else {  // a benchmark: a batch of all workers
-    for (left_ = options_.parts(); left_ > 0;) sums += next_update(rate);
+  } else {  // a benchmark: a batch of all workers, and at first a step of each, which may have to compile kernels
+    const auto is_new = [this](const auto& worker) { return staleness_.steps_of(worker.first) == 0; };
+    left_ = options_.parts();
+    while (left_ > 0 || (!options_.rule.synchronous() && std::ranges::any_of(workers_, is_new))) sums += next_update(rate);
     ages_.clear();
   }
   return train::Pending([sums] { return sums; });
