@@ -1,6 +1,7 @@
 #include "engine/parameters/parameter_slab.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
@@ -69,8 +70,8 @@ void Slab::adopt(std::size_t i, const Value& tensor) {
 }
 
 /// All that may be refused comes before a leaf moves.
-ParameterSlab::ParameterSlab(Session& session, std::span<const Value> leaves, const HostMemorySource& gradients)
-    : parameters_(session, specs_of(leaves), "parameters"), gradient_memory_(gradients) {
+ParameterSlab::ParameterSlab(Session& session, std::span<const Value> leaves, const PackOptions& options)
+    : parameters_(session, specs_of(leaves), "parameters", options.parameters), gradient_memory_(options.gradients) {
   if (gradient_memory_ && !alone(leaves[0])) this->gradients();
   // A device's first map may build a kernel: better now than when a file is saved, maybe to a disk that is full.
   if (session.has_device()) {
@@ -87,6 +88,11 @@ const Slab& ParameterSlab::gradients() {
   return gradients_;
 }
 
+Slab ParameterSlab::exchange_gradients(Slab other) {
+  gradient_memory_ = nullptr;
+  return std::exchange(gradients_, std::move(other));
+}
+
 void ParameterSlab::pack(std::span<const Value> leaves, const PackOptions& options) {
   Values loose;
   for (const Value& v : leaves) {
@@ -101,7 +107,7 @@ void ParameterSlab::pack(std::span<const Value> leaves, const PackOptions& optio
     const auto joins = [&](const Value& v) { return !alone(v) && !alone(loose[begin]) && pages + Slab::pages_for(v.spec()) <= most; };
     for (; end < loose.size() && (end == begin || joins(loose[end])); ++end) pages += Slab::pages_for(loose[end].spec());
     const std::span group(loose.begin() + std::ptrdiff_t(begin), loose.begin() + std::ptrdiff_t(end));
-    const std::shared_ptr<ParameterSlab> slab(new ParameterSlab(session, group, options.gradients));
+    const std::shared_ptr<ParameterSlab> slab(new ParameterSlab(session, group, options));
     for (std::size_t i = 0; i < group.size(); ++i) {
       slab->parameters_.adopt(i, group[i]);
       group[i].node()->slab = slab;

@@ -16,8 +16,9 @@ namespace gemel {
 using HostMemorySource = std::function<HostBytes(std::int64_t bytes)>;
 
 struct PackOptions {
-  HostMemorySource gradients = {};  // memory for the gradients; empty: the device allocates
-  std::int64_t largest_bytes = 0;   // largest size of a slab; 0: the largest allocation of the device
+  HostMemorySource gradients = {};   // memory for the gradients; empty: the device allocates
+  std::int64_t largest_bytes = 0;    // largest size of a slab; 0: the largest allocation of the device
+  HostMemorySource parameters = {};  // memory for the parameters, as for gradients
 };
 
 /// Tensors in pages, one after the other. Each begins at a page; the rest of its last page is zero. Each is a storage over its range with its own
@@ -53,7 +54,7 @@ class ParameterSlab {
  public:
   /// Moves leaves into as few slabs as the largest allocation of the device allows, in this order. Leaves that are in a slab stay there. A leaf with
   /// row gradients gets a slab of its own, so that launches over other parameters do not walk through its table.
-  /// @param options  the source of memory for gradients is called once for each slab; for a leaf with row gradients only when a dense gradient is
+  /// @param options  a source of memory is called once for each slab; that for gradients, for a leaf with row gradients only when a dense gradient is
   ///                 needed first
   /// @throws UsageError for a value that is not a leaf, is not float32, belongs to another session or shares memory with another tensor, and for given
   ///         memory that is not aligned to a page or too small
@@ -63,6 +64,8 @@ class ParameterSlab {
   const Slab& parameters() const { return parameters_; }
   /// Slab of gradients. For a leaf with row gradients it is allocated by the first call.
   const Slab& gradients();
+  /// Has a slab of the same layout hold the gradients from now on. @return the one that held them
+  Slab exchange_gradients(Slab other);
   std::size_t size() const { return parameters_.parts().size(); }
   /// Makes a slab of zeros in the same layout, for a slot of an optimizer.
   Slab slot(std::string_view name) const;
@@ -71,7 +74,7 @@ class ParameterSlab {
   Value page_table(std::span<const std::int32_t> rows) const;
 
  private:
-  ParameterSlab(Session& session, std::span<const Value> leaves, const HostMemorySource& gradients);
+  ParameterSlab(Session& session, std::span<const Value> leaves, const PackOptions& options);
   Slab parameters_, gradients_;
   HostMemorySource gradient_memory_;  // until the slab of gradients is made
 };

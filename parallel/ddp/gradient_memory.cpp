@@ -16,8 +16,7 @@ bool holds(std::span<const float> seen, float value) {
   return std::ranges::all_of(seen, [value](float x) { return x == value; });
 }
 
-/// Whether host and device see each other's changes in this memory without a map or a copy.
-bool computes_in_place(Session& session, const HostBytes& memory) {
+bool sees_changes(Session& session, const HostBytes& memory) {
   const std::span<float> seen(reinterpret_cast<float*>(memory.first.get()), at(kProbeElements));
   const Slab slab(session, {f32({kProbeElements})}, "probe", [&](std::int64_t) { return memory; });
   const Value& whole = slab.whole();
@@ -33,13 +32,17 @@ bool computes_in_place(Session& session, const HostBytes& memory) {
 
 }  // namespace
 
+bool computes_in_place(Session& session, const HostBytes& memory) {
+  try {
+    return memory.first && sees_changes(session, memory);
+  } catch (const Error&) {  // a driver that refuses such memory
+    return false;
+  }
+}
+
 GradientMemory::GradientMemory(Session& session, CommunicationThread& communication, Collectives* among) : communication_(communication), among_(among) {
   const HostBytes memory = communication.run([among](Collectives& all) { return (among ? *among : all).allocate_shared(kHostPage); });
-  std::int32_t good = 0;
-  try {
-    good = memory.first && computes_in_place(session, memory);
-  } catch (const Error&) {  // a driver that refuses such memory
-  }
+  std::int32_t good = computes_in_place(session, memory);
   communication.run([among, &good](Collectives& all) {
     (among ? *among : all).all_reduce({reinterpret_cast<std::byte*>(&good), 1, DType::int32}, Reduction::min);
   });

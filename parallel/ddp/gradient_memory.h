@@ -9,10 +9,13 @@
 
 namespace gemel::parallel {
 
+/// Whether the session's device computes in place in memory that the host provides, of a page or more: kernels see what the host writes, and the host what
+/// kernels write, without a map or a copy. Writes there.
+bool computes_in_place(Session& session, const HostBytes& memory);
+
 class GradientMemory {
  public:
-  /// Tests if the device can compute in place in memory that the host provides: kernels must see what the host writes, and the host what kernels write. The
-  /// memory is used only if all ranks can. Collective.
+  /// Tests if the device can compute in place in memory that the host provides. The memory is used only if all ranks can. Collective.
   /// @param among  a group of the ranks, made in the communication thread, which must outlive this object; null: all ranks
   GradientMemory(Session& session, CommunicationThread& communication, Collectives* among = nullptr);
 

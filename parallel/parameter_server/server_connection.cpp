@@ -120,32 +120,20 @@ void ServerConnection::read(std::span<std::byte> bytes) {
 }
 
 void ServerConnection::send(const ServerMessage& message, std::span<const std::byte> payload) {
-  std::optional<std::uint64_t> offset;
-  if (shares_ && !payload.empty()) {
-    const std::span<const std::byte> own = offered_->bytes();
-    if (payload.data() >= own.data() && payload.data() + payload.size() <= own.data() + own.size())
-      offset = static_cast<std::uint64_t>(payload.data() - own.data());
-  }
-  write(server_frame(message, payload.size(), offset));
-  if (!offset) write(payload);
+  write(server_frame(message, payload.size()));
+  write(payload);
 }
 
 ServerDelivery ServerConnection::receive() {
   std::array<std::byte, ServerHead::kBytes> bytes{};
   read(bytes);
-  const auto head = parse_server_head(bytes, static_cast<std::uint64_t>(most_), static_cast<std::uint64_t>(seen_.bytes));
+  const auto head = parse_server_head(bytes, static_cast<std::uint64_t>(most_));
   if (!head) throw CommError(fmt::format("parameter server: rank {} sent what is no message", rank_));
   body_.resize(head->body_bytes());
   read(body_);
-  ServerDelivery out{parse_server_body(*head, body_), {}};
-  if (head->in_memory) {
-    out.payload = std::span<const std::byte>(seen_.first.get() + head->offset, head->payload);
-  } else {
-    payload_.resize(head->payload);
-    read(payload_);
-    out.payload = payload_;
-  }
-  return out;
+  payload_.resize(head->payload);
+  read(payload_);
+  return {parse_server_body(*head, body_), payload_};
 }
 
 ServerDelivery ServerConnection::receive(ServerMessage::Kind kind, std::size_t numbers, std::size_t reals) {
@@ -156,25 +144,25 @@ ServerDelivery ServerConnection::receive(ServerMessage::Kind kind, std::size_t n
   return out;
 }
 
-void ServerConnection::offer(const SharedRegion* region) {
+bool ServerConnection::offer(const SharedRegion* region) {
   std::array<std::byte, 16> nonce{};
   SharedRegion::Place place;
   if (region) {
     std::random_device random;
     for (std::byte& b : nonce) b = static_cast<std::byte>(random());
-    std::ranges::copy(nonce, region->bytes().begin());
+    std::ranges::copy(nonce, region->bytes().last(nonce.size()).begin());
     place = region->place();
   }
   send({ServerMessage::Kind::memory, {place.process, place.descriptor, place.bytes}}, nonce);
-  shares_ = receive(ServerMessage::Kind::seen, 1).message.numbers[0] != 0;
-  offered_ = region;
+  return receive(ServerMessage::Kind::seen, 1).message.numbers[0] != 0;
 }
 
-void ServerConnection::take_offer() {
+HostBytes ServerConnection::take_offer() {
   const ServerDelivery offered = receive(ServerMessage::Kind::memory, 3);
   const std::vector<std::int64_t>& n = offered.message.numbers;
-  seen_ = see_region({n[0], n[1], n[2]}, offered.payload);
-  send({ServerMessage::Kind::seen, {seen_.first != nullptr}});
+  HostBytes seen = see_region({n[0], n[1], n[2]}, offered.payload);
+  send({ServerMessage::Kind::seen, {seen.first != nullptr}});
+  return seen;
 }
 
 void require(const ServerMessage& message, int from, std::size_t numbers, std::size_t reals) {

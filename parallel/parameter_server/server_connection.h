@@ -1,4 +1,4 @@
-// ServerConnection: messages between a worker and a server, over a socket and, where both are on one machine, by memory that both see. Who waits sleeps.
+// ServerConnection: messages between a worker and a server over a socket, and memory that both see where they are on one machine. Who waits sleeps.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -57,7 +57,7 @@ class ServerAlarm {
   std::map<int, std::string> lost_;
 };
 
-/// A message with its payload, which stays until the next message of the connection, or in the sender's memory until the sender writes there.
+/// A message with its payload, which stays until the next message of the connection.
 struct ServerDelivery {
   ServerMessage message;
   std::span<const std::byte> payload;
@@ -74,12 +74,12 @@ class ServerConnection {
   /// Sets the largest payload to take, in bytes. At first 4 KiB.
   void expect_at_most(std::int64_t payload) { most_ = payload; }
 
-  /// Offers memory, in which payloads then need not be copied; the other side calls `take_offer` at the same point. The region must outlive the connection;
-  /// null: there is none.
-  void offer(const SharedRegion* region);
-  void take_offer();
-  /// Whether the other side sees the memory that was offered.
-  bool shares() const { return shares_; }
+  /// Offers memory to the other side, which calls `take_offer` at the same point. Its last bytes become a nonce. The region must outlive the connection; null:
+  /// there is none.
+  /// @return whether the other side sees it
+  bool offer(const SharedRegion* region);
+  /// @return the other side's memory; empty if this side does not see it
+  HostBytes take_offer();
 
   /// @throws PeerGone, AbortedError; so do all below
   void send(const ServerMessage& message, std::span<const std::byte> payload = {});
@@ -99,9 +99,6 @@ class ServerConnection {
   int rank_;
   ServerAlarm& alarm_;
   std::int64_t most_ = 4096;
-  const SharedRegion* offered_ = nullptr;
-  bool shares_ = false;
-  HostBytes seen_;  // the other side's memory
   std::vector<std::byte> body_, payload_;
 };
 

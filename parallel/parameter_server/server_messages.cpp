@@ -5,41 +5,36 @@
 namespace gemel::parallel {
 namespace {
 
-// magic 4, kind 1, in memory 1, 0 2, numbers 4, reals 4, payload 8, offset 8; all in the order of this machine's bytes, which the magic number shows
-constexpr std::uint32_t kMagic = 0x50536731;
+// magic 4, kind 1, 0 3, numbers 4, reals 4, payload 8; all in the order of this machine's bytes, which the magic number shows
+constexpr std::uint32_t kMagic = 0x50536732;
 
 }  // namespace
 
-std::vector<std::byte> server_frame(const ServerMessage& message, std::uint64_t payload, std::optional<std::uint64_t> offset) {
+std::vector<std::byte> server_frame(const ServerMessage& message, std::uint64_t payload) {
   if (std::ssize(message.numbers) > kServerNumbers || std::ssize(message.reals) > kServerNumbers)
     throw InternalError("parameter server: a message is too long");
   std::vector<std::byte> out(ServerHead::kBytes + 8 * (message.numbers.size() + message.reals.size()));
   set_value(out, 0, kMagic);
   set_value(out, 4, static_cast<std::uint8_t>(message.kind));
-  set_value(out, 5, static_cast<std::uint8_t>(offset.has_value()));
   set_value(out, 8, static_cast<std::uint32_t>(message.numbers.size()));
   set_value(out, 12, static_cast<std::uint32_t>(message.reals.size()));
   set_value(out, 16, payload);
-  set_value(out, 24, offset.value_or(0));
   std::byte* to = out.data() + ServerHead::kBytes;
   if (!message.numbers.empty()) std::memcpy(to, message.numbers.data(), 8 * message.numbers.size());
   if (!message.reals.empty()) std::memcpy(to + 8 * message.numbers.size(), message.reals.data(), 8 * message.reals.size());
   return out;
 }
 
-std::optional<ServerHead> parse_server_head(std::span<const std::byte, ServerHead::kBytes> bytes, std::uint64_t most_payload, std::uint64_t memory) {
-  const auto kind = value_at<std::uint8_t>(bytes, 4), in_memory = value_at<std::uint8_t>(bytes, 5);
-  if (value_at<std::uint32_t>(bytes, 0) != kMagic || kind > static_cast<std::uint8_t>(ServerMessage::Kind::end) || in_memory > 1 ||
+std::optional<ServerHead> parse_server_head(std::span<const std::byte, ServerHead::kBytes> bytes, std::uint64_t most_payload) {
+  const auto kind = value_at<std::uint8_t>(bytes, 4);
+  if (value_at<std::uint32_t>(bytes, 0) != kMagic || kind > static_cast<std::uint8_t>(ServerMessage::Kind::end) || value_at<std::uint8_t>(bytes, 5) != 0 ||
       value_at<std::uint16_t>(bytes, 6) != 0)
     return std::nullopt;
   const ServerHead head{.kind = static_cast<ServerMessage::Kind>(kind),
-                        .in_memory = in_memory == 1,
                         .numbers = value_at<std::uint32_t>(bytes, 8),
                         .reals = value_at<std::uint32_t>(bytes, 12),
-                        .payload = value_at<std::uint64_t>(bytes, 16),
-                        .offset = value_at<std::uint64_t>(bytes, 24)};
+                        .payload = value_at<std::uint64_t>(bytes, 16)};
   if (head.numbers > kServerNumbers || head.reals > kServerNumbers || head.payload > most_payload) return std::nullopt;
-  if (head.in_memory ? head.offset > memory || head.payload > memory - head.offset : head.offset != 0) return std::nullopt;
   return head;
 }
 

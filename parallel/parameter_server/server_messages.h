@@ -1,4 +1,4 @@
-// Messages between workers and servers: a head of fixed length, numbers, then a payload that follows or lies in memory that both see.
+// Messages between workers and servers: a head of fixed length, numbers, a payload.
 #pragma once
 #include <array>
 #include <cstddef>
@@ -26,14 +26,14 @@ struct ServerMessage {
   enum class Kind : std::uint8_t {
     hello,       // from who connects: its rank; the job's token as payload
     welcome,     // the token
-    memory,      // offers memory: process, file descriptor, bytes; a nonce that stands at its beginning
+    memory,      // offers memory: process, file descriptor, bytes; a nonce that stands at its end
     seen,        // whether the memory that was offered is seen
     ready,       // to server 0: this rank needs nothing of other ranks any more but by these messages
     want,        // to server 0: a worker wants its first batch
     batch,       // to a worker: what to compute
-    parameters,  // to a worker: a shard
+    parameters,  // to a worker: a shard, unless it lies in the worker's memory; from server 0 running statistics behind it
     constants,   // to a worker: what is not trained
-    gradients,   // to a server
+    gradients,   // to a server: as parameters
     result,      // to server 0: of an evaluation
     update,      // from server 0 to another: whose gradients to apply
     drop,        // from server 0 to another: whose gradients to leave
@@ -41,7 +41,6 @@ struct ServerMessage {
     get_state,   // from server 0 to another
     state,       // of a shard
     lost,        // from server 0 to another: a worker
-    pause,       // from server 0 to another: a step of a benchmark is over
     end,         // from server 0
   };
   Kind kind = Kind::end;
@@ -53,20 +52,20 @@ constexpr std::int64_t kServerNumbers = std::int64_t{1} << 16;  // most numbers 
 
 /// The head of a message, as it travels.
 struct ServerHead {
-  static constexpr std::size_t kBytes = 32;
+  static constexpr std::size_t kBytes = 24;
   ServerMessage::Kind kind = ServerMessage::Kind::end;
-  bool in_memory = false;  // the payload lies in the sender's memory
   std::uint32_t numbers = 0, reals = 0;
-  std::uint64_t payload = 0, offset = 0;  // bytes; offset in the sender's memory
+  std::uint64_t payload = 0;  // bytes
 
   std::size_t body_bytes() const { return 8 * (std::size_t{numbers} + reals); }
 };
 
 /// Encodes head, numbers and reals.
-std::vector<std::byte> server_frame(const ServerMessage& message, std::uint64_t payload, std::optional<std::uint64_t> offset);
-/// @param most_payload  bytes that the receiver takes  @param memory  bytes of the sender's memory that the receiver sees
+/// @param payload  its bytes
+std::vector<std::byte> server_frame(const ServerMessage& message, std::uint64_t payload);
+/// @param most_payload  bytes that the receiver takes
 /// @return nothing for a head that no server or worker sends, or of more than that
-std::optional<ServerHead> parse_server_head(std::span<const std::byte, ServerHead::kBytes> bytes, std::uint64_t most_payload, std::uint64_t memory);
+std::optional<ServerHead> parse_server_head(std::span<const std::byte, ServerHead::kBytes> bytes, std::uint64_t most_payload);
 /// @param bytes  body_bytes() of them
 ServerMessage parse_server_body(const ServerHead& head, std::span<const std::byte> bytes);
 

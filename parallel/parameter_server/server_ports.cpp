@@ -44,7 +44,7 @@ bool send_all(int socket, std::span<const std::byte> bytes) { return ::send(sock
 bool receive_all(int socket, std::span<std::byte> bytes) { return ::recv(socket, bytes.data(), bytes.size(), MSG_WAITALL) == std::ssize(bytes); }
 
 void say(int socket, const ServerMessage& message, std::string_view token, bool& sent) {
-  std::vector<std::byte> frame = server_frame(message, token.size(), std::nullopt);
+  std::vector<std::byte> frame = server_frame(message, token.size());
   const auto text = std::as_bytes(std::span(token));
   frame.insert(frame.end(), text.begin(), text.end());
   sent = send_all(socket, frame);
@@ -55,7 +55,7 @@ std::optional<ServerMessage> hear(int socket, std::string_view token) {
   constexpr std::uint32_t kFew = 4;
   std::array<std::byte, ServerHead::kBytes> bytes{};
   if (!receive_all(socket, bytes)) return std::nullopt;
-  const auto head = parse_server_head(bytes, token.size(), 0);
+  const auto head = parse_server_head(bytes, token.size());
   if (!head || head->numbers > kFew || head->reals > kFew || head->payload != token.size()) return std::nullopt;
   std::vector<std::byte> body(head->body_bytes()), said(token.size());
   if (!receive_all(socket, body) || !receive_all(socket, said) || !std::ranges::equal(said, std::as_bytes(std::span(token)))) return std::nullopt;

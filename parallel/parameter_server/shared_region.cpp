@@ -15,9 +15,12 @@ namespace gemel::parallel {
 namespace {
 
 /// @return empty where it cannot be mapped
-HostBytes mapped(int descriptor, std::int64_t bytes, int protection) {
-  void* const first = ::mmap(nullptr, at(bytes), protection, MAP_SHARED, descriptor, 0);
+HostBytes mapped(int descriptor, std::int64_t bytes) {
+  void* const first = ::mmap(nullptr, at(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
   if (first == MAP_FAILED) return {};
+#ifdef MADV_HUGEPAGE
+  ::madvise(first, at(bytes), MADV_HUGEPAGE);  // advice: where it is refused, pages stay small
+#endif
   return {std::shared_ptr<std::byte>(static_cast<std::byte*>(first), [bytes](std::byte* p) { ::munmap(p, at(bytes)); }), bytes};
 }
 
@@ -26,9 +29,13 @@ HostBytes mapped(int descriptor, std::int64_t bytes, int protection) {
 std::unique_ptr<SharedRegion> SharedRegion::make(std::int64_t bytes) {
   bytes = ceil_div(std::max<std::int64_t>(bytes, 1), kHostPage) * kHostPage;
   Descriptor file(::memfd_create("gemel", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (file.get() < 0 || ::posix_fallocate(file.get(), 0, bytes) != 0 || ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) return nullptr;
-  HostBytes memory = mapped(file.get(), bytes, PROT_READ | PROT_WRITE);
+  if (file.get() < 0 || ::ftruncate(file.get(), bytes) != 0 || ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) return nullptr;
+  HostBytes memory = mapped(file.get(), bytes);
   if (!memory.first) return nullptr;
+#ifdef MADV_POPULATE_WRITE
+  ::madvise(memory.first.get(), at(bytes), MADV_POPULATE_WRITE);  // as advised, in large pages, which posix_fallocate does not make
+#endif
+  if (::posix_fallocate(file.get(), 0, bytes) != 0) return nullptr;
   const int descriptor = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0);
   if (descriptor < 0) return nullptr;
   return std::unique_ptr<SharedRegion>(new SharedRegion(descriptor, std::move(memory)));
@@ -44,8 +51,8 @@ HostBytes see_region(const SharedRegion::Place& place, std::span<const std::byte
   struct stat found {};
   if (file.get() < 0 || ::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode) || found.st_size != place.bytes) return {};
   if (const int seals = ::fcntl(file.get(), F_GET_SEALS); seals < 0 || (seals & F_SEAL_SHRINK) == 0) return {};
-  HostBytes memory = mapped(file.get(), place.bytes, PROT_READ);
-  if (!memory.first || !std::ranges::equal(nonce, std::span(memory.first.get(), nonce.size()))) return {};
+  HostBytes memory = mapped(file.get(), place.bytes);
+  if (!memory.first || !std::ranges::equal(nonce, std::span(memory.first.get(), at(memory.bytes)).last(nonce.size()))) return {};
   return memory;
 }
 

@@ -1,4 +1,4 @@
-// SharedRegion: memory of a process that another one of the same machine reads.
+// SharedRegion: memory of a process that others of the same machine use.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ class SharedRegion {
   struct Place {
     std::int64_t process = 0, descriptor = -1, bytes = 0;
   };
-  /// Reserves memory. @return null if the system has none, or makes no such files
+  /// Reserves memory, in large pages where the system gives them. @return null if the system has none, or makes no such files
   static std::unique_ptr<SharedRegion> make(std::int64_t bytes);
   ~SharedRegion();
   SharedRegion(const SharedRegion&) = delete;
@@ -35,8 +35,8 @@ class SharedRegion {
   HostBytes memory_;
 };
 
-/// Maps the memory of another process, to be read.
-/// @return empty if there is none of that size, it could shrink, or it does not begin with the nonce: process numbers may be those of another container
+/// Maps the memory of another process.
+/// @return empty if there is none of that size, it could shrink, or it does not end with the nonce: process numbers may be those of another container
 HostBytes see_region(const SharedRegion::Place& place, std::span<const std::byte> nonce);
 
 }  // namespace gemel::parallel

@@ -51,9 +51,19 @@ class Meter {
     run_.device().memory().trim();
     run_.device().memory().reset_peak();
     model->build({});
-    c.work == Work::train ? train(c, *model) : infer(c, *model);
+    is_helped_ = c.work == Work::train && model->is_helped();
+    try {
+      c.work == Work::train ? train(c, *model) : infer(c, *model);
+    } catch (const Interrupted&) {
+      if (is_helped_) end_help(*model, true);
+      throw;
+    }
     add_communication(run_, model->take_spans());
-    model->end();
+    if (is_helped_)
+      run_.begin_batch(end_help(*model, false));
+    else
+      model->end();
+    join_seconds();
     result_.arena = model->arena();
   }
 
@@ -80,11 +90,18 @@ class Meter {
     const datasets::Batch batch = batch_of(c);
     const train::DeviceBatch on_device = c.accumulate == 1 ? stepper.to_device(batch) : train::DeviceBatch();
     std::int64_t step = 0;
-    measure([&] {
+    const auto train_once = [&] {
       const double rate = c.optimizer.rate, weight = static_cast<double>(c.batch_size);
       ++step;
       (c.accumulate == 1 ? stepper.train(on_device, rate, step, weight) : stepper.train(batch, rate, step, weight)).get();
       finish(c.empty_launches);
+    };
+    if (is_helped_ && job_.rank() != 0) {
+      result_.seconds.assign(static_cast<std::size_t>(length_.runs), 0);  // those of rank 0 count
+      return train_once();
+    }
+    measure([&] {
+      train_once();
       const auto exposed = model.ranks().next_exposed_ms();
       if (exposed && step > length_.warmup) result_.exposed_ms.push_back(*exposed);
     });
@@ -120,8 +137,14 @@ class Meter {
       }
   }
   /// All ranks stop before the same step.
-  bool interrupted() {
-    std::int32_t some = InterruptGuard::interrupted();
+  bool interrupted() { return is_helped_ ? InterruptGuard::interrupted() : on_some_rank(InterruptGuard::interrupted()); }
+  /// Collective. @return whether it was interrupted
+  bool end_help(RankModel& model, bool interrupted) {
+    model.end();
+    return on_some_rank(interrupted);
+  }
+  bool on_some_rank(bool is) {
+    std::int32_t some = is;
     if (job_.communication())
       job_.communication()->run([&some](parallel::Collectives& c) {
         c.all_reduce({reinterpret_cast<std::byte*>(&some), 1, DType::int32}, parallel::Reduction::max);
@@ -144,13 +167,13 @@ class Meter {
     }
     result_.measured_to = unix_seconds();
     result_.busy = run_.times().take_busy_seconds() / (static_cast<double>(length_.runs) * spread_of(timed).mean);
-    join_seconds();
   }
 
   RunScope& run_;
   Job& job_;
   BenchLength length_;
   BenchResult result_;
+  bool is_helped_ = false;  // rank 0 alone makes the steps
 };
 
 }  // namespace

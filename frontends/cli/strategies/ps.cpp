@@ -55,6 +55,7 @@ class ServedModel : public WholeModel {
     if (other_) return [this](datasets::DataLoader&, datasets::DataLoader*) { other_->serve(); };
     return {};
   }
+  bool is_helped() const override { return true; }
   std::vector<nn::StateEntry> whole_state() override {
     if (!server_) return {};
     server_->gather();

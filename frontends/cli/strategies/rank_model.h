@@ -51,6 +51,8 @@ class RankModel {
   /// Where another rank's trainer makes the steps: this rank's work for it, until the run is over.
   using Help = std::function<void(datasets::DataLoader& training, datasets::DataLoader* validation)>;
   virtual Help help() { return {}; }
+  /// Whether rank 0 alone makes the steps that are measured. On others one step of training is the work for all of them, until `end` of rank 0.
+  virtual bool is_helped() const { return false; }
 
   /// What the log says of this rank besides its device.
   virtual Json about_rank() const { return Json::object(); }

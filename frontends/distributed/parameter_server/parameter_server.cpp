@@ -27,7 +27,7 @@ ParameterServer::ParameterServer(Session& session, train::Task& task, const Spec
       constants_(values_of(untrained(task.module()))),
       staleness_(options_.rule.synchronous() ? std::nullopt : options_.rule.staleness) {
   const std::int64_t shard = shards_.bytes(0) + buffers_.bytes();
-  links_ = link_servers(means.communication, *alarm_, options_, {.sends = shard, .takes = shard});
+  links_ = link_servers(means.communication, *alarm_, options_, {.takes = shard, .pages = shards_.pages()});
   peers_.emplace(std::move(links_.connections), *alarm_);
   for (int rank = options_.servers; rank < options_.ranks(); ++rank) {
     workers_.emplace(rank, Worker{});
@@ -37,6 +37,7 @@ ParameterServer::ParameterServer(Session& session, train::Task& task, const Spec
 
 void ParameterServer::attach(optim::Optimizer& optimizer) {
   shard_.emplace(shards_, 0, optimizer);
+  for (const auto& [worker, memory] : links_.memories) shard_->see(worker, memory);
   for (int s = 1; s < options_.servers; ++s) peers_->of(s).expect_at_most(shard_->state_bytes(s));
 }
 
@@ -106,21 +107,23 @@ void ParameterServer::handle(const parallel::ServerPeers::Event& event) {
 void ParameterServer::take_gradient(int rank, const ServerDelivery& delivery) {
   Worker& worker = workers_.at(rank);
   parallel::require(delivery.message, rank, 1, 4);
-  const std::int64_t number = *worker.number, shard = shard_->bytes();
+  const WorkerMemory* const memory = memory_of(rank);
+  const std::int64_t number = *worker.number, shard = memory ? 0 : shard_->bytes();
   if (delivery.message.numbers[0] != number || std::ssize(delivery.payload) != shard + std::ssize(statistics_))
     throw CommError(
         fmt::format("parameter server: rank {} sent a gradient of {} bytes; accepted: {}", rank, delivery.payload.size(), shard + std::ssize(statistics_)));
   worker.number.reset();
   if (std::exchange(worker.is_late, false)) return drop(rank);  // others have its part
   worker.doing = Doing::has_trained;
-  gradients_.push_back({.worker = rank,
-                        .number = number,
-                        .reached = {delivery.message.numbers.begin() + 1, delivery.message.numbers.end()},
-                        .sums = checked_sums(delivery.message.reals, rank),
-                        .bytes = delivery.payload.first(at(shard)),
-                        .statistics = delivery.payload.subspan(at(shard)),
-                        .read_statistics = worker.read_statistics,
-                        .statistics_version = worker.statistics_version});
+  gradients_.push_back(
+      {.worker = rank,
+       .number = number,
+       .reached = {delivery.message.numbers.begin() + 1, delivery.message.numbers.end()},
+       .sums = checked_sums(delivery.message.reals, rank),
+       .bytes = memory ? SlabShards::Bytes{memory->gradients(), SlabShards::Lies::among_all} : SlabShards::Bytes{delivery.payload.first(at(shard))},
+       .statistics = delivery.payload.subspan(at(shard)),
+       .read_statistics = worker.read_statistics,
+       .statistics_version = worker.statistics_version});
 }
 
 void ParameterServer::take_result(int rank, const ServerDelivery& delivery) {
@@ -146,6 +149,8 @@ void ParameterServer::lose(int rank, const std::string& why) {
   staleness_.remove_worker(rank);
   workers_.erase(rank);
   peers_->drop(rank);
+  shard_->forget(rank);
+  links_.memories.erase(rank);
   tell_servers({Kind::lost, {rank}});
   if (options_.lost) options_.lost(rank, why);
   if (workers_.empty()) throw CommError("parameter server: every worker was lost");
@@ -174,7 +179,7 @@ std::int64_t ParameterServer::needed() const { return options_.rule.synchronous(
 bool ParameterServer::may_hand_out() const {
   if (parts_ && !parts_->any_free()) return false;
   if (options_.rule.synchronous()) return under_way() < needed() + options_.rule.backup;
-  return parts_ || under_way() < left_;
+  return true;
 }
 
 void ParameterServer::grant_training() {
@@ -225,27 +230,29 @@ void ParameterServer::send_order(int rank, Doing what, std::int64_t number) {
 
 void ParameterServer::send_parameters(int rank) {
   Worker& worker = workers_.at(rank);
-  const std::unique_ptr<parallel::SharedRegion>& region = links_.regions[rank];
-  const std::size_t shard = at(shard_->bytes()), all = shard + statistics_.size();
-  if (!region) outbox_.resize(all);
-  const std::span<std::byte> to = region ? region->bytes().first(all) : std::span(outbox_);
-  shard_->read(to.first(shard));
-  std::ranges::copy(statistics_, to.begin() + std::ptrdiff_t(shard));
+  const WorkerMemory* const memory = memory_of(rank);
+  outbox_.resize(memory ? 0 : at(shard_->bytes()));
+  memory ? shard_->read(memory->parameters(), SlabShards::Lies::among_all) : shard_->read(outbox_);
+  outbox_.insert(outbox_.end(), statistics_.begin(), statistics_.end());
   worker.has_read = staleness_.version();
   worker.read_statistics = statistics_;
   worker.statistics_version = statistics_version_;
-  peers_->of(rank).send({Kind::parameters}, to);
+  peers_->of(rank).send({Kind::parameters}, outbox_);
+}
+
+const WorkerMemory* ParameterServer::memory_of(int worker) const {
+  const auto found = links_.memories.find(worker);
+  return found == links_.memories.end() ? nullptr : &found->second;
 }
 
 /// It is about to write another gradient where these are.
 void ParameterServer::keep_gradients_of(int worker) {
   for (Gradient& g : gradients_) {
     if (g.worker != worker || !g.own.empty()) continue;
-    const std::size_t shard = g.bytes.size();
-    g.own.assign(g.bytes.begin(), g.bytes.end());
-    g.own.insert(g.own.end(), g.statistics.begin(), g.statistics.end());
-    g.bytes = std::span(g.own).first(shard);
-    g.statistics = std::span(g.own).subspan(shard);
+    g.own.assign(g.bytes.bytes.begin(), g.bytes.bytes.end());
+    g.bytes.bytes = g.own;
+    g.own_statistics.assign(g.statistics.begin(), g.statistics.end());
+    g.statistics = g.own_statistics;
   }
 }
 

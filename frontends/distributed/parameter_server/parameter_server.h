@@ -67,8 +67,9 @@ class ParameterServer : public train::Ranks, public train::Stepper {
     std::int64_t number = 0;
     ReachedParameters reached{};
     train::Sums sums{};
-    std::span<const std::byte> bytes{}, statistics{};  // in the connection's or the worker's memory, or in `own`
-    std::vector<std::byte> own{}, read_statistics{};
+    SlabShards::Bytes bytes{};                // in the connection's or the worker's memory, or in `own`
+    std::span<const std::byte> statistics{};  // in the connection's memory, or in `own_statistics`
+    std::vector<std::byte> own{}, own_statistics{}, read_statistics{};
     std::int64_t statistics_version = 0;
   };
   void begin();
@@ -81,6 +82,8 @@ class ParameterServer : public train::Ranks, public train::Stepper {
   void tell_servers(const parallel::ServerMessage& message);
   void send_order(int rank, Doing what, std::int64_t number);
   void send_parameters(int rank);
+  /// Null where it is not seen.
+  const WorkerMemory* memory_of(int worker) const;
   void grant_training();
   void grant_evaluation();
   std::int64_t under_way() const;
@@ -109,7 +112,7 @@ class ParameterServer : public train::Ranks, public train::Stepper {
   std::deque<Gradient> gradients_;     // in the order in which they came
   std::vector<std::byte> statistics_;  // running statistics
   std::int64_t statistics_version_ = 0;
-  std::vector<std::byte> outbox_;  // where a worker sees no memory of this process
+  std::vector<std::byte> outbox_;
   bool has_begun_ = false, may_lose_ = false;
 
   std::unique_ptr<OutlinedBatches> steps_, evaluations_;

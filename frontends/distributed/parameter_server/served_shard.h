@@ -2,10 +2,13 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "frontends/distributed/parameter_server/slab_shards.h"
+#include "frontends/distributed/parameter_server/worker_memory.h"
 #include "frontends/optim/optimizer.h"
 #include "parallel/parameter_server/server_messages.h"
 
@@ -22,15 +25,19 @@ class ServedShard {
   ServedShard(const SlabShards& shards, int server, optim::Optimizer& optimizer);
 
   std::int64_t bytes() const { return shards_.bytes(server_); }
+  /// Where a worker's gradients are. Where the device can, it reads them there, until the worker is forgotten.
+  void see(int worker, const WorkerMemory& memory);
+  void forget(int worker) { seen_.erase(worker); }
   /// A gradient, and its part of the step's.
   struct Part {
-    std::span<const std::byte> gradient;
+    int worker;
+    SlabShards::Bytes gradient;
     double weight;  // those of a step add up to 1
   };
   /// Makes an update by the weighted sum of gradients, in this order.
   void update(std::span<const Part> parts, const ReachedParameters& reached, double rate);
   /// Waits for the device.
-  void read(std::span<std::byte> to) const { shards_.read(server_, SlabShards::What::parameters, to); }
+  void read(std::span<std::byte> to, SlabShards::Lies lies = SlabShards::Lies::alone) const { shards_.read(server_, SlabShards::What::parameters, to, lies); }
 
   /// Parameters and the optimizer's state of a shard, as a message has it. @param server  any, if this optimizer has that part, too
   std::pair<parallel::ServerMessage, std::vector<std::byte>> state(int server) const;
@@ -41,9 +48,18 @@ class ServedShard {
   void count_others(const ReachedParameters& reached);
 
  private:
+  /// A worker's gradients in its own memory.
+  struct Seen {
+    const std::byte* first;
+    std::vector<Slab> slabs;
+  };
+  class OfWorker;
+  void apply(const ReachedParameters& reached, double rate);
   const SlabShards& shards_;
   int server_;
   optim::Optimizer& optimizer_;
+  std::optional<bool> computes_in_place_;          // in memory of workers
+  std::map<int, Seen> seen_;                       // [worker]
   std::vector<std::vector<std::size_t>> numbers_;  // [server] its parameters, by the optimizer's numbers
 };
 

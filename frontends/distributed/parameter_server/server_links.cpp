@@ -27,17 +27,16 @@ ServerLinks link_servers(parallel::CommunicationThread& communication, parallel:
     std::vector<int> others;
     for (int r = rank == 0 ? 1 : options.servers; r < options.ranks(); ++r) others.push_back(r);
     out.connections.merge(port->accept(others, alarm, kConnectSeconds));
-  } else {
-    out.region = parallel::SharedRegion::make(sizes.sends);
   }
   for (auto& [other, connection] : out.connections) {
     if (serves && !options.is_server(other)) {
-      connection->take_offer();
-      out.regions[other] = parallel::SharedRegion::make(sizes.sends);
-      connection->offer(out.regions[other].get());
-    } else if (!serves) {
-      connection->offer(out.region.get());
-      connection->take_offer();
+      HostBytes seen = connection->take_offer();
+      if (seen.first && seen.bytes < WorkerMemory::bytes_for(sizes.pages))
+        throw CommError(
+            fmt::format("parameter server: rank {} offers {} bytes of memory; accepted: {}", other, seen.bytes, WorkerMemory::bytes_for(sizes.pages)));
+      if (seen.first) out.memories.emplace(other, WorkerMemory(std::move(seen), sizes.pages));
+    } else if (!serves && connection->offer(sizes.region)) {
+      out.seen_by.insert(other);
     }
     connection->expect_at_most(sizes.takes);
   }

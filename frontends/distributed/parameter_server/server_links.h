@@ -3,9 +3,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "frontends/distributed/parameter_server/worker_memory.h"
 #include "parallel/collectives/communication_thread.h"
 #include "parallel/parameter_server/server_peers.h"
 #include "parallel/parameter_server/staleness.h"
@@ -37,15 +39,15 @@ struct ServerMeans {
 };
 
 struct ServerLinks {
-  parallel::ServerConnections connections;                           // of a worker: to the servers; of a server: to all that connect to it, or server 0
-  std::map<int, std::unique_ptr<parallel::SharedRegion>> regions{};  // of a server: [worker] where its shard is put
-  std::unique_ptr<parallel::SharedRegion> region{};                  // of a worker: where its gradients are put
+  parallel::ServerConnections connections;  // of a worker: to the servers; of a server: to all that connect to it, or server 0
+  std::map<int, WorkerMemory> memories{};   // of a server: [worker] of those whose memory it sees
+  std::set<int> seen_by{};                  // of a worker: servers that see its memory
 };
 
-/// Bytes of payloads.
 struct LinkSizes {
-  std::int64_t sends = 0;  // of a server: to each worker; of a worker: to all servers together
-  std::int64_t takes = 0;  // the largest that this rank takes
+  std::int64_t takes = 0;                          // the largest payload that this rank takes, in bytes
+  std::int64_t pages = 0;                          // of all parameters, in bytes
+  const parallel::SharedRegion* region = nullptr;  // of a worker: memory to offer, which must outlive the connections; null: none
 };
 /// Connects the ranks. Collective.
 ServerLinks link_servers(parallel::CommunicationThread& communication, parallel::ServerAlarm& alarm, const ParameterServerOptions& options,

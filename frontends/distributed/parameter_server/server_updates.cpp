@@ -20,10 +20,11 @@ train::Pending ParameterServer::train(const datasets::Batch&, double rate, std::
   train::Sums sums;
   if (parts_) {
     sums = next_update(rate);
-  } else {  // a benchmark: a batch of all workers
-    for (left_ = options_.parts(); left_ > 0;) sums += next_update(rate);
+  } else {  // a benchmark: a batch of all workers, and at first a step of each, which may have to compile kernels
+    const auto is_new = [this](const auto& worker) { return staleness_.steps_of(worker.first) == 0; };
+    left_ = options_.parts();
+    while (left_ > 0 || (!options_.rule.synchronous() && std::ranges::any_of(workers_, is_new))) sums += next_update(rate);
     ages_.clear();
-    tell_servers({Kind::pause});
   }
   return train::Pending([sums] { return sums; });
 }
@@ -60,7 +61,7 @@ train::Sums ParameterServer::update(std::vector<Gradient> gradients, double rate
   ServerMessage message{Kind::update, {}, {rate}};
   for (const Gradient& g : gradients) {
     weights.push_back(sums.weight > 0 ? g.sums.weight / sums.weight : 1.0 / static_cast<double>(gradients.size()));
-    parts.push_back({g.bytes, weights.back()});
+    parts.push_back({g.worker, g.bytes, weights.back()});
     ranks.push_back(g.worker);
     for (std::size_t i = 0; i < std::min(reached.size(), g.reached.size()); ++i) reached[i] |= g.reached[i];
   }

@@ -6,8 +6,10 @@
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
+#include "engine/device/device_access.h"
 #include "frontends/distributed/notices.h"
 #include "frontends/distributed/parameter_server/run_outlines.h"
+#include "parallel/ddp/gradient_memory.h"
 
 namespace gemel::distributed {
 
@@ -15,14 +17,11 @@ using parallel::PeerGone;
 using parallel::ServerDelivery;
 using parallel::ServerMessage;
 using Kind = ServerMessage::Kind;
+using What = SlabShards::What;
 
 namespace {
 
-std::int64_t all_bytes(const SlabShards& shards) {
-  std::int64_t sum = 0;
-  for (int s = 0; s < shards.servers(); ++s) sum += shards.bytes(s);
-  return sum;
-}
+WorkerMemory memory_over(const parallel::SharedRegion* region, std::int64_t pages) { return region ? WorkerMemory(region->memory(), pages) : WorkerMemory(); }
 
 }  // namespace
 
@@ -32,19 +31,19 @@ ServerWorker::ServerWorker(Session& session, train::Task& task, const Specs& bat
       rank_(means.communication.rank()),
       alarm_(means.alarm),
       options_(std::move(options)),
-      shards_(session, task, batch, options_.servers),
+      region_(parallel::SharedRegion::make(WorkerMemory::bytes_for(SlabShards::pages(task)))),
+      memory_(memory_over(region_.get(), SlabShards::pages(task))),
+      computes_there_(region_ && parallel::computes_in_place(session, region_->memory())),
+      shards_(session, task, batch, options_.servers, memory_of_slabs()),
       buffers_(values_of(task.module().parameters().buffers())),
       constants_(values_of(untrained(task.module()))) {
   std::int64_t largest = constants_.bytes();
   for (int s = 0; s < options_.servers; ++s) largest = std::max(largest, shards_.bytes(s) + buffers_.bytes());
-  const std::int64_t outbox = all_bytes(shards_) + buffers_.bytes();
-  links_ = link_servers(means.communication, *alarm_, options_, {.sends = outbox, .takes = largest});
-  if (links_.region) {
-    outbox_ = links_.region->bytes();
-  } else {
-    private_outbox_.resize(at(outbox));
-    outbox_ = private_outbox_;
-  }
+  links_ = link_servers(means.communication, *alarm_, options_, {.takes = largest, .pages = shards_.pages(), .region = region_.get()});
+}
+
+PackOptions ServerWorker::memory_of_slabs() const {
+  return computes_there_ ? PackOptions{.gradients = memory_.for_gradients(), .parameters = memory_.for_parameters()} : PackOptions();
 }
 
 /// The optimizer's own state would be memory for nothing.
@@ -109,10 +108,15 @@ std::optional<ServerWorker::Order> ServerWorker::next_order() {
 void ServerWorker::read_parameters() {
   for (int s = 0; s < options_.servers; ++s) {
     const std::span<const std::byte> all = receive(s, Kind::parameters).payload;
-    const std::int64_t shard = shards_.bytes(s), expected = shard + (s == 0 ? buffers_.bytes() : 0);
+    const std::int64_t shard = is_seen_by(s) ? 0 : shards_.bytes(s), expected = shard + (s == 0 ? buffers_.bytes() : 0);
     if (std::ssize(all) != expected)
       throw CommError(fmt::format("parameter server: server {} sent {} bytes of parameters; accepted: {}", s, all.size(), expected));
-    shards_.write(s, SlabShards::What::parameters, all.first(at(shard)));
+    if (!is_seen_by(s))
+      shards_.write(s, What::parameters, {all.first(at(shard))});
+    else if (computes_there_)
+      shards_.count_as_written(s, What::parameters);
+    else
+      shards_.write(s, What::parameters, {memory_.parameters(), SlabShards::Lies::among_all});
     if (s == 0) read_buffers_.assign(all.begin() + shard, all.end());
   }
   buffers_.write(read_buffers_);
@@ -123,19 +127,20 @@ void ServerWorker::push(const Order& order, const train::Sums& sums) {
   ServerMessage message{Kind::gradients, {order.number}};
   const ReachedParameters reached = packed(reached_);
   message.numbers.insert(message.numbers.end(), reached.begin(), reached.end());
-  std::span<std::byte> rest = outbox_;
+  mark(session_).wait();
   for (int i = 1; i <= options_.servers; ++i) {
     const int server = i % options_.servers;
-    std::span<std::byte> own = rest.first(at(shards_.bytes(server)));
-    shards_.read(server, SlabShards::What::gradients, own);
-    rest = rest.subspan(own.size());
+    outbox_.resize(is_seen_by(server) ? 0 : at(shards_.bytes(server)));
+    if (!is_seen_by(server))
+      shards_.read(server, What::gradients, outbox_);
+    else if (!computes_there_)
+      shards_.read(server, What::gradients, memory_.gradients(), SlabShards::Lies::among_all);
     if (server == 0) {
       const std::vector<std::byte> buffers = buffers_.read();
-      std::ranges::copy(buffers, rest.begin());
-      own = {own.data(), own.size() + buffers.size()};
+      outbox_.insert(outbox_.end(), buffers.begin(), buffers.end());
       put(message.reals, sums);
     }
-    send(server, message, own);
+    send(server, message, outbox_);
   }
 }
 
@@ -154,15 +159,18 @@ void ServerWorker::work(datasets::DataLoader& training, datasets::DataLoader* va
   }
 }
 
-train::Pending ServerWorker::train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double>) {
+void ServerWorker::repeat(const std::function<train::Pending(const Order&)>& step) {
   ask();
-  if (const auto order = next_order()) push(*order, step_->train(batch, rate, step).get());
+  while (const auto order = next_order()) push(*order, step(*order).get());
+}
+
+train::Pending ServerWorker::train(const datasets::Batch& batch, double rate, std::int64_t, std::optional<double>) {
+  repeat([&](const Order& order) { return step_->train(batch, rate, order.step); });
   return train::Pending([] { return train::Sums(); });
 }
 
-train::Pending ServerWorker::train(const train::DeviceBatch& batch, double rate, std::int64_t step, std::optional<double>) {
-  ask();
-  if (const auto order = next_order()) push(*order, step_->train(batch, rate, step).get());
+train::Pending ServerWorker::train(const train::DeviceBatch& batch, double rate, std::int64_t, std::optional<double>) {
+  repeat([&](const Order& order) { return step_->train(batch, rate, order.step); });
   return train::Pending([] { return train::Sums(); });
 }
 

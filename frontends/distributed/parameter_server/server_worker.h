@@ -1,5 +1,6 @@
 // ServerWorker: a worker of a parameter server. It reads the parameters, computes the gradient of a part of a batch, sends it, and begins again.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -32,7 +33,7 @@ class ServerWorker : public train::Ranks, public train::Stepper {
   bool updates() const override { return false; }
   void join_gradients(Values& gradients) override;
 
-  // ---- a step of a benchmark, on a batch of one's own
+  // ---- steps of a benchmark, on a batch of one's own, until server 0 says that they are over
   train::Pending train(const datasets::Batch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) override;
   train::DeviceBatch to_device(const datasets::Batch& batch) override { return step_->to_device(batch); }
   train::Pending train(const train::DeviceBatch& batch, double rate, std::int64_t step, std::optional<double> weight = {}) override;
@@ -47,12 +48,16 @@ class ServerWorker : public train::Ranks, public train::Stepper {
     bool trains = true, reads = true;
     std::int64_t epoch = 0, batch = 0, part = 0, step = 0, number = 0, evaluation = 0;
   };
+  /// @param step  computes what server 0 says in such an order
+  void repeat(const std::function<train::Pending(const Order&)>& step);
   void ask();
   std::optional<Order> next_order();
   void read_parameters();
   void push(const Order& order, const train::Sums& sums);
   void send(int server, const parallel::ServerMessage& message, std::span<const std::byte> payload = {});
   parallel::ServerDelivery receive(int server, parallel::ServerMessage::Kind kind);
+  bool is_seen_by(int server) const { return links_.seen_by.contains(server); }
+  PackOptions memory_of_slabs() const;
   parallel::ServerConnection& to(int server) { return *links_.connections.at(server); }
 
   Session& session_;
@@ -60,11 +65,13 @@ class ServerWorker : public train::Ranks, public train::Stepper {
   const int rank_;
   std::shared_ptr<parallel::ServerAlarm> alarm_;
   ParameterServerOptions options_;
+  std::unique_ptr<parallel::SharedRegion> region_;
+  WorkerMemory memory_;          // over the region; empty: there is none
+  bool computes_there_ = false;  // else what lies there is copied
   SlabShards shards_;
   TensorBytes buffers_, constants_;
   ServerLinks links_;
-  std::vector<std::byte> private_outbox_;
-  std::span<std::byte> outbox_;          // of servers 1, 2, ..., then 0; then the buffers, which go to server 0
+  std::vector<std::byte> outbox_;
   std::vector<std::byte> read_buffers_;  // as they were read
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::optional<train::Step> step_;

@@ -17,12 +17,13 @@ using Kind = ServerMessage::Kind;
 ShardServer::ShardServer(Session& session, train::Task& task, const Specs& batch, const ServerMeans& means, ParameterServerOptions options)
     : rank_(means.communication.rank()), alarm_(means.alarm), options_(std::move(options)), shards_(session, task, batch, options_.servers) {
   const std::int64_t shard = shards_.bytes(rank_);
-  links_ = link_servers(means.communication, *alarm_, options_, {.sends = shard, .takes = shard});
+  links_ = link_servers(means.communication, *alarm_, options_, {.takes = shard, .pages = shards_.pages()});
   peers_.emplace(std::move(links_.connections), *alarm_);
 }
 
 void ShardServer::attach(optim::Optimizer& optimizer) {
   shard_.emplace(shards_, rank_, optimizer);
+  for (const auto& [worker, memory] : links_.memories) shard_->see(worker, memory);
   peers_->of(0).expect_at_most(shard_->state_bytes(rank_));
 }
 
@@ -59,8 +60,7 @@ bool ShardServer::carry_out(const ServerDelivery& order) {
       send(static_cast<int>(said.numbers[0]));
       return true;
     case Kind::lost:
-      gradients_.erase(static_cast<int>(said.numbers[0]));
-      if (peers_->has(static_cast<int>(said.numbers[0]))) peers_->drop(static_cast<int>(said.numbers[0]));
+      lose(static_cast<int>(said.numbers[0]));
       return true;
     case Kind::get_state: {
       const auto [message, payload] = shard_->state(rank_);
@@ -70,7 +70,6 @@ bool ShardServer::carry_out(const ServerDelivery& order) {
     case Kind::state:
       shard_->set_state(rank_, said, order.payload);
       return true;
-    case Kind::pause:
     case Kind::end:
       return false;
     default:
@@ -82,10 +81,13 @@ void ShardServer::keep(int worker, const ServerDelivery& delivery) {
   const ServerMessage& said = delivery.message;
   parallel::require(said, worker, 1, 0);
   if (said.kind == Kind::ready && said.numbers[0] == static_cast<std::int64_t>(shards_.fingerprint())) return;
-  if (said.kind != Kind::gradients || std::ssize(delivery.payload) != shard_->bytes())
+  const WorkerMemory* const memory = memory_of(worker);
+  const std::int64_t expected = memory ? 0 : shard_->bytes();
+  if (said.kind != Kind::gradients || std::ssize(delivery.payload) != expected)
     throw CommError(fmt::format("parameter server: rank {} sent message {} of {} bytes; accepted: a gradient of {}", worker, static_cast<int>(said.kind),
-                                delivery.payload.size(), shard_->bytes()));
-  gradients_[worker].push_back({{said.numbers.begin() + 1, said.numbers.end()}, delivery.payload});
+                                delivery.payload.size(), expected));
+  gradients_[worker].push_back({{said.numbers.begin() + 1, said.numbers.end()},
+                                memory ? SlabShards::Bytes{memory->gradients(), SlabShards::Lies::among_all} : SlabShards::Bytes{delivery.payload}});
 }
 
 /// The worker sent it before server 0 was told of it.
@@ -111,7 +113,7 @@ void ShardServer::update(const ServerMessage& order) {
   ReachedParameters reached;
   for (const std::int64_t worker : order.numbers) gradients.push_back(take(static_cast<int>(worker)));
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    parts.push_back({gradients[i].bytes, order.reals[i + 1]});
+    parts.push_back({static_cast<int>(order.numbers[i]), gradients[i].bytes, order.reals[i + 1]});
     reached.resize(std::max(reached.size(), gradients[i].reached.size()), 0);
     for (std::size_t k = 0; k < gradients[i].reached.size(); ++k) reached[k] |= gradients[i].reached[k];
   }
@@ -122,13 +124,11 @@ void ShardServer::update(const ServerMessage& order) {
 void ShardServer::send(int worker) {
   own_gradients_of(worker);  // it is about to write another one where these are
   if (!peers_->has(worker)) return;
-  const std::unique_ptr<parallel::SharedRegion>& region = links_.regions[worker];
-  const std::size_t shard = at(shard_->bytes());
-  if (!region) outbox_.resize(shard);
-  const std::span<std::byte> to = region ? region->bytes().first(shard) : std::span(outbox_);
-  shard_->read(to);
+  const WorkerMemory* const memory = memory_of(worker);
+  outbox_.resize(memory ? 0 : at(shard_->bytes()));
+  memory ? shard_->read(memory->parameters(), SlabShards::Lies::among_all) : shard_->read(outbox_);
   try {
-    peers_->of(worker).send({Kind::parameters}, to);
+    peers_->of(worker).send({Kind::parameters}, outbox_);
   } catch (const PeerGone&) {
     leave(worker);
   }
@@ -137,8 +137,8 @@ void ShardServer::send(int worker) {
 void ShardServer::own_gradients_of(int worker) {
   for (Gradient& g : gradients_[worker]) {
     if (!g.own.empty()) continue;
-    g.own.assign(g.bytes.begin(), g.bytes.end());
-    g.bytes = g.own;
+    g.own.assign(g.bytes.bytes.begin(), g.bytes.bytes.end());
+    g.bytes.bytes = g.own;
   }
 }
 
@@ -146,6 +146,18 @@ void ShardServer::own_gradients_of(int worker) {
 void ShardServer::leave(int worker) {
   own_gradients_of(worker);
   peers_->drop(worker);
+}
+
+void ShardServer::lose(int worker) {
+  gradients_.erase(worker);
+  if (peers_->has(worker)) peers_->drop(worker);
+  shard_->forget(worker);
+  links_.memories.erase(worker);
+}
+
+const WorkerMemory* ShardServer::memory_of(int worker) const {
+  const auto found = links_.memories.find(worker);
+  return found == links_.memories.end() ? nullptr : &found->second;
 }
 
 void ShardServer::tell(const ServerMessage& message, std::span<const std::byte> payload) {

@@ -21,7 +21,7 @@ class ShardServer : public train::Ranks, public train::Stepper {
   /// @param optimizer  of all trained parameters; must outlive this object
   void attach(optim::Optimizer& optimizer);
 
-  /// Serves until server 0 says that the run, or a step of a benchmark, is over.
+  /// Serves until server 0 says that the run is over.
   void serve();
 
   int rank() const override { return rank_; }
@@ -36,7 +36,7 @@ class ShardServer : public train::Ranks, public train::Stepper {
  private:
   struct Gradient {
     ReachedParameters reached;
-    std::span<const std::byte> bytes;
+    SlabShards::Bytes bytes;
     std::vector<std::byte> own{};
   };
   bool carry_out(const parallel::ServerDelivery& order);
@@ -44,9 +44,12 @@ class ShardServer : public train::Ranks, public train::Stepper {
   Gradient take(int worker);
   void own_gradients_of(int worker);
   void leave(int worker);
+  void lose(int worker);
   void tell(const parallel::ServerMessage& message, std::span<const std::byte> payload = {});
   void update(const parallel::ServerMessage& order);
   void send(int worker);
+  /// Null where it is not seen.
+  const WorkerMemory* memory_of(int worker) const;
 
   const int rank_;
   std::shared_ptr<parallel::ServerAlarm> alarm_;
@@ -56,7 +59,7 @@ class ShardServer : public train::Ranks, public train::Stepper {
   std::optional<parallel::ServerPeers> peers_;
   std::optional<ServedShard> shard_;
   std::map<int, std::deque<Gradient>> gradients_;  // [worker] that no update has used yet
-  std::vector<std::byte> outbox_;                  // where a worker sees no memory of this process
+  std::vector<std::byte> outbox_;                  // for a worker whose memory is not seen
   bool has_begun_ = false;
 };
 

@@ -124,6 +124,38 @@ TEST(DeviceSharedGradients, in_memory_of_the_devices_own_are_changed_in_a_view) 
   EXPECT_EQ(after_a_step_doubled_beside(own), expected);
 }
 
+/// As a server has it, which updates by the gradients of workers.
+TEST(DeviceSharedGradients, of_another_slab_in_their_place_are_what_the_update_uses) {
+  const SharedPages pages(kFourPages);
+  SharedTraining t;
+  const Values in = t.inputs();
+  t.gradients(in[0]);
+  const Bytes own = read_bytes(t.slab().gradients().whole());
+  Slab other(t.session, specs_of(t.slab().parameters().parts()), "gradients of another", memory_of(pages));
+  mark(t.session).wait();
+  std::ranges::copy(own, pages.seen().begin());
+  double_all(pages.seen());
+  other = t.slab().exchange_gradients(std::move(other));
+  t.optimizer->apply_updates(t.optimizer->gradient_places(), {in[1]});
+  other = t.slab().exchange_gradients(std::move(other));
+  EXPECT_EQ(read_bytes(t.slab().parameters().whole()), after_a_doubled_step());
+  EXPECT_EQ(read_bytes(t.slab().gradients().whole()), own);
+}
+
+TEST(DeviceSharedGradients, and_parameters_in_given_memory_are_seen_and_written_by_others) {
+  const SharedPages pages(kFourPages);
+  Session session(opencl::Device::open({}), 3);
+  TwoLayers net;
+  net.materialise(session);
+  const Values leaves = values_of(net.parameters().trainable());
+  ParameterSlab::pack(leaves, {.parameters = memory_of(pages)});
+  mark(session).wait();
+  EXPECT_TRUE(std::ranges::equal(pages.seen(), read_bytes(leaves[0].node()->slab->parameters().whole())));
+  EXPECT_TRUE(std::ranges::any_of(pages.seen(), [](std::byte b) { return b != std::byte{}; }));
+  double_all(pages.seen());
+  EXPECT_TRUE(std::ranges::equal(pages.seen(), read_bytes(leaves[0].node()->slab->parameters().whole())));
+}
+
 TEST(DeviceSharedGradients, in_memory_that_does_not_fit_are_refused) {
   const SharedPages pages(4096);
   const Values leaves{leaf(full(test_session(), f32({1025}), 1))};

@@ -44,7 +44,7 @@ class ServerConnections : public ::testing::Test {
   std::optional<ServerPeers> peers;
 };
 
-TEST_F(ServerConnections, carry_payloads_by_the_socket_and_by_shared_memory) {
+TEST_F(ServerConnections, carry_payloads_and_show_each_other_memory) {
   connect();
   const std::vector<std::byte> payload = numbered(3 << 20);
   ServerConnection& server = peers->of(1);
@@ -56,20 +56,23 @@ TEST_F(ServerConnections, carry_payloads_by_the_socket_and_by_shared_memory) {
     EXPECT_EQ(event.rank, 1);
     EXPECT_TRUE(std::ranges::equal(event.delivery.payload, payload));
   }
-  const auto region = SharedRegion::make(std::ssize(payload));
+  auto region = SharedRegion::make(std::ssize(payload));
   ASSERT_TRUE(region);
-  {
-    std::jthread offers([&] { worker->offer(region.get()); });
-    server.take_offer();
-  }
-  ASSERT_TRUE(worker->shares());
   std::ranges::copy(payload, region->bytes().begin());
-  worker->send({Kind::gradients, {6}}, region->bytes().subspan(4096, 8192));
-  const ServerDelivery seen = server.receive(Kind::gradients, 1);
-  EXPECT_EQ(seen.message.numbers[0], 6);
-  EXPECT_TRUE(std::ranges::equal(seen.payload, std::span(payload).subspan(4096, 8192)));
+  auto offered = std::async(std::launch::async, [&] { return worker->offer(region.get()); });
+  const HostBytes seen = server.take_offer();
+  ASSERT_TRUE(offered.get());
+  const std::span bytes(seen.first.get(), payload.size());
+  EXPECT_TRUE(std::ranges::equal(bytes.first(4096), std::span(payload).first(4096))) << "the nonce stands at its end";
   region->bytes()[4096] = std::byte{99};
-  EXPECT_EQ(seen.payload[0], std::byte{99}) << "it was not copied";
+  EXPECT_EQ(bytes[4096], std::byte{99});
+  bytes[5] = std::byte{98};
+  EXPECT_EQ(region->bytes()[5], std::byte{98});
+  region.reset();
+  EXPECT_EQ(bytes[5], std::byte{98}) << "it stays as long as it is seen";
+  auto none = std::async(std::launch::async, [&] { return worker->offer(nullptr); });
+  EXPECT_FALSE(server.take_offer().first);
+  EXPECT_FALSE(none.get());
 }
 
 TEST_F(ServerConnections, tell_when_the_other_side_is_gone_and_when_the_job_ends) {
@@ -138,7 +141,7 @@ TEST(SharedRegions, are_not_seen_by_a_wrong_nonce_or_size) {
   const auto region = SharedRegion::make(10'000);
   ASSERT_TRUE(region);
   const std::vector<std::byte> nonce = numbered(16), other(16);
-  std::ranges::copy(nonce, region->bytes().begin());
+  std::ranges::copy(nonce, region->bytes().last(16).begin());
   SharedRegion::Place place = region->place();
   EXPECT_EQ(place.bytes, 12'288) << "whole pages";
   EXPECT_TRUE(see_region(place, nonce).first);
