@@ -24,7 +24,7 @@ RunIdentity identity_of(Session& session, const TrainerOptions& o, const dataset
   return {{"seed", std::to_string(session.seed()), Bearing::sample_order},
           {"samples", std::to_string(data.samples()), Bearing::sample_order},
           {kBatches, std::to_string(data.batches()), Bearing::sample_order},
-          {"micro-batches", std::to_string(o.step.accumulate), Bearing::setting},
+          {kMicroBatches, std::to_string(o.step.accumulate), Bearing::setting},
           {"learning rate", fmt::format("{}", o.rate), Bearing::setting},
           {"learning rate schedule", schedule_text(o), Bearing::setting},
           {"largest gradient norm", o.clip_norm > 0 ? fmt::format("{}", o.clip_norm) : "none", Bearing::setting},

@@ -7,6 +7,10 @@
 
 namespace gemel::parallel {
 
+double rate_factor(const UpdateRule& rule, const GradientAge& age) {
+  return rule.divides_rate && !rule.synchronous() && age.updates > 1 ? 1.0 / static_cast<double>(age.updates) : 1.0;
+}
+
 void Staleness::begin_epoch() {
   for (auto& [rank, worker] : workers_) {
     if (worker.read) throw InternalError("staleness: an epoch begins while a gradient is under way");

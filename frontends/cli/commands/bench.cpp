@@ -236,11 +236,12 @@ class BenchReport {
   nlohmann::ordered_json context_, lines_ = nlohmann::ordered_json::array();
 };
 
-nlohmann::ordered_json measured(RunScope& run, Job& job, const BenchCase& c, const BenchLength& length, std::size_t width) {
+nlohmann::ordered_json measured(RunScope& run, Job& job, BenchCase& c, const BenchLength& length, std::size_t width) {
   job.progress(c.name());
   run.ablate(c.ablation);
   try {
-    const auto line = json_of(c, run_case(run, job, c, length));
+    const BenchResult result = run_case(run, job, c, length);
+    const auto line = json_of(c, result);
     print(line, width);
     return line;
   } catch (const MemoryError& e) {
@@ -275,7 +276,7 @@ void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Benc
   for (const BenchCase& c : cases) width = std::max(width, c.name().size());
   print_head(width);
   BenchReport report(run, order.file, cases.size());
-  for (const BenchCase& c : cases) report.add(measured(run, job, c, order.length, width));
+  for (BenchCase& c : cases) report.add(measured(run, job, c, order.length, width));
   join_traces(run, job);
   run.summary()["cases"] = report.lines();
   if (std::ranges::all_of(report.lines(), [](const auto& line) { return line.contains("error_occurred"); })) {

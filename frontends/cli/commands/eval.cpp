@@ -90,15 +90,17 @@ void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
   in_order.ranks = strategy.copies(job.size());
   datasets::DataLoader loader(split, in_order);
   const std::int64_t samples = std::min(order.batch_size, split.size());
-  const auto with = strategy.model(run.session(), job, *task,
-                                   {.purpose = Purpose::evaluate,
-                                    .batch = work->batch(samples),
-                                    .shard = work->batch(ceil_div(samples, std::int64_t{in_order.ranks})),
-                                    .micro_batches = strategy.micro_batches(samples, job.size(), 1),
-                                    .frontend = order.frontend,
-                                    .passes = run.options().passes,
-                                    .keeps_spans = !run.options().profile.empty(),
-                                    .memory_bytes = run.memory_limit()});
+  ModelUse use{.purpose = Purpose::evaluate,
+               .batch = work->batch(samples),
+               .shard = work->batch(ceil_div(samples, std::int64_t{in_order.ranks})),
+               .micro_batches = strategy.micro_batches(samples, job.size(), 1),
+               .frontend = order.frontend,
+               .passes = run.options().passes,
+               .keeps_spans = !run.options().profile.empty(),
+               .memory_bytes = run.memory_limit()};
+  const auto measured = strategy.measured(run.session(), job, *task, use);
+  use.micro_batches = measured->micro_batches(samples, job.size(), 1);
+  const auto with = measured->model(run.session(), job, *task, std::move(use));
   with->build([&](nn::Extent extent) { say_prefix(nn::load_weights(*model, run.session(), order.weights, nn::Mismatch::refuse, extent)); });
   run.log_start(order.model, *model);
   const train::Sums sums = evaluated(run, with->stepper(), loader, with->ranks());

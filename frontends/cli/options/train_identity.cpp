@@ -69,7 +69,7 @@ train::RunIdentity identity_of(const TrainOptions& o, const domains::Workload& w
     batch->value = fmt::format("{} in {} steps", batch->value, steps);
     out.push_back({"updates", strategy.updates(), Bearing::setting});
   }
-  out.push_back({"normalised over", strategy.normalised_over(o.parallel.sync_bn), Bearing::setting});
+  out.push_back({train::kNormalisedOver, strategy.normalised_over(o.parallel.sync_bn), Bearing::setting});
   Json spec = o.spec;
   spec["resume"] = "";  // the same run, whether or not it went on from a checkpoint
   out.push_back({"spec", text_of(spec), Bearing::none});

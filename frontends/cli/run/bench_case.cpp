@@ -46,7 +46,9 @@ class Meter {
  public:
   Meter(RunScope& run, Job& job, const BenchLength& length) : run_(run), job_(job), length_(length) {}
 
-  void run(const BenchCase& c, Session& session, train::Task& task) {
+  void run(BenchCase& c, Session& session, train::Task& task) {
+    c.strategy = c.strategy->measured(session, job_, task, use_of(c));
+    c.micro_batches = c.strategy->micro_batches(c.batch_size, job_.size(), c.accumulate);
     const auto model = c.strategy->model(session, job_, task, use_of(c));
     run_.device().memory().trim();
     run_.device().memory().reset_peak();
@@ -223,7 +225,7 @@ Spread spread_of(std::vector<double> v) {
   return s;
 }
 
-BenchResult run_case(RunScope& run, Job& job, const BenchCase& c, const BenchLength& length) {
+BenchResult run_case(RunScope& run, Job& job, BenchCase& c, const BenchLength& length) {
   opencl::Allocator& memory = run.device().memory();
   memory.trim();
   memory.reset_peak();

@@ -88,6 +88,7 @@ struct BenchLength {
   std::int64_t warmup, runs;  // steps before, the first of all among them; steps measured, at least one
 };
 /// Warms up, then measures. Every step works on the same batch, or this rank's shard of it, which lies on the device.
+/// @param which  gets the number of micro-batches that is fastest, where none is given
 /// @throws MemoryError where it does not fit  @throws Interrupted between two steps
-BenchResult run_case(RunScope& run, Job& job, const BenchCase& which, const BenchLength& length);
+BenchResult run_case(RunScope& run, Job& job, BenchCase& which, const BenchLength& length);
 }  // namespace gemel::cli

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <system_error>
 
@@ -201,6 +202,17 @@ ModelUse TrainRun::model_use() const {
           .parameter_copies = options_.optimizer.make()->parameter_copies()};
 }
 
+/// Of the run that goes on, if it was of this kind, so that it goes on as it began.
+std::optional<std::int64_t> TrainRun::recorded_micro_batches() const {
+  if (options_.resume.empty() || job_.rank() != 0) return std::nullopt;
+  const FileMetadata recorded = train::metadata_to_resume(options_.resume, options_.checkpoint_dir);
+  const auto parts = train::part_in(recorded, train::kMicroBatches);
+  if (!parts || train::part_in(recorded, train::kNormalisedOver) != strategy().normalised_over(options_.parallel.sync_bn)) return std::nullopt;
+  std::int64_t out = 0;
+  const auto [end, error] = std::from_chars(parts->data(), parts->data() + parts->size(), out);
+  return error == std::errc() && out > 0 && out <= options_.batch_size ? std::optional(out) : std::nullopt;
+}
+
 void TrainRun::build_model() {
   Session& session = scope_.session();
   model_ = work_->model({options_.dropout, strategy().recomputed_by_model(options_.recompute)});
@@ -209,6 +221,7 @@ void TrainRun::build_model() {
   if (options_.freeze_backbone) model_->freeze_backbone();
   if (options_.freeze_norm) model_->freeze_norm();
   task_ = work_->task(*model_);
+  options_.parallel.strategy = strategy().measured(session, job_, *task_, model_use(), recorded_micro_batches());
   ModelUse use = model_use();
   use.balance = balancing();
   use.record = [this](const Json& event) { scope_.log().event(event); };

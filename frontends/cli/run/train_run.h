@@ -34,6 +34,7 @@ class TrainRun : private train::Reporter {
   void check_job() const;
   void check_warmup() const;
   void choose_micro_batches();
+  std::optional<std::int64_t> recorded_micro_batches() const;
   std::vector<std::int64_t> batch_sizes() const;
   std::unique_ptr<nn::Module> untouched_model() const;
   void check_last_batch() const;

@@ -25,7 +25,7 @@ void add_pipeline_options(po::options_description& options, Purpose purpose) {
          "stages of a pipeline, a divisor of the ranks: the others are copies that share each batch (default: as many as ranks)");
   option("microbatches", po::value<std::int64_t>()->default_value(0),
          "parts of a batch that follow each other through a pipeline; 1: plain model parallelism "
-         "(default: the most, up to four a stage, of which the model accepts every one)");
+         "(default: the fastest, by measured time, up to four a stage, of which the model accepts every one)");
   option("stages", po::value<std::string>()->default_value("auto"), "auto: by measured cost; or the first module of each stage but the first: layer2,layer4");
   if (purpose != Purpose::train) return;  // there are no backward passes to be put in order
   option("pipeline-schedule", po::value<std::string>()->default_value("1f1b"), "gpipe, 1f1b or interleaved");
@@ -45,6 +45,7 @@ PipelineOptions read_options(const po::variables_map& v) {
   PipelineOptions o;
   o.stages = static_cast<int>(whole_number(v, "pipeline-stages", 0, 1e4));
   o.micro_batches = whole_number(v, "microbatches", 0, 1e6);
+  o.measures = o.micro_batches == 0;
   o.modules = module_names(v["stages"].as<std::string>());
   if (!v.count("pipeline-schedule")) return o;
   const auto schedule = v["pipeline-schedule"].as<std::string>();
@@ -145,6 +146,19 @@ class PipelineStrategy : public Strategy {
                                          const std::function<bool(std::int64_t samples)>& accepts) const override {
     auto out = std::make_shared<PipelineStrategy>(*this);
     out->options_.micro_batches = micro_batches_for(options_, ranks, shards_of(batches, copies(ranks)), accepts);
+    return out;
+  }
+  std::shared_ptr<const Strategy> measured(Session& session, Job& job, train::Task& task, const ModelUse& use,
+                                           std::optional<std::int64_t> recorded) const override {
+    if (!options_.measures) return shared_from_this();
+    const auto of_ranks = distributed::texts_of_ranks(*job.communication(), std::to_string(recorded.value_or(0)));
+    auto out = std::make_shared<PipelineStrategy>(*this);
+    if (const std::int64_t kept = std::stoll(of_ranks.front()); kept > 0) {
+      out->options_.micro_batches = kept;
+      out->options_.measures = false;
+    } else {
+      out->options_ = options_.measured(session, *job.communication(), task, use.shard, means_of(use));
+    }
     return out;
   }
   std::int64_t micro_batches(std::int64_t samples, int ranks, std::int64_t) const override {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "engine/base/error.h"
@@ -59,21 +60,51 @@ distributed::PipelineMeans means_of(const ModelUse& use) {
                     .keeps_spans = use.keeps_spans}};
 }
 
+namespace {
+
+Specs micro_batch_of(const Specs& shard, int parts) {
+  Specs out = shard;
+  for (Spec& spec : out) spec.shape[0] = std::max<std::int64_t>(1, spec.shape[0] / parts);
+  return out;
+}
+
+}  // namespace
+
+PipelineOptions PipelineOptions::measured(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& shard,
+                                          distributed::PipelineMeans means) const {
+  const int most = means.shape.micro_batches;
+  means.shape = shape(communication.size());
+  means.modules = modules;
+  const int fewest = schedule == parallel::ScheduleKind::interleaved ? means.shape.stages : 1;
+  PipelineOptions out = *this;
+  out.measures = false;
+  double least = std::numeric_limits<double>::infinity();
+  for (int m = most; m >= fewest && m % fewest == 0; m /= 2) {
+    means.shape.micro_batches = m;
+    try {
+      const distributed::MeasuredCuts cuts = distributed::balanced_cuts(session, communication, task, micro_batch_of(shard, m), means);
+      if (cuts.step_s >= least) break;
+      least = cuts.step_s;
+      out.micro_batches = m;
+      out.modules = cuts.modules;
+    } catch (const MemoryError&) {
+      if (m == most) throw;
+      break;  // larger micro-batches need no less
+    }
+  }
+  return out;
+}
+
 PlannedPipeline PipelineOptions::plan(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& shard,
                                       distributed::PipelineMeans means) const {
-  const std::int64_t samples = shard[0].shape[0];
   const int parts = means.shape.micro_batches;
   means.shape = shape(communication.size());
   means.shape.micro_batches = parts;
-  PlannedPipeline out{.modules = modules};
-  for (Spec spec : shard) {
-    spec.shape[0] = std::max<std::int64_t>(1, samples / parts);
-    out.micro_batch.push_back(spec);
-  }
+  PlannedPipeline out{.micro_batch = micro_batch_of(shard, parts), .modules = modules};
   if (const int pieces = means.shape.pieces(); !modules.empty() && std::ssize(modules) + 1 != pieces)
     throw UsageError(fmt::format("--stages: {} cuts the model into {} pieces; accepted: {}, {} a stage", fmt::join(modules, ","), modules.size() + 1, pieces,
                                  means.shape.virtual_stages == 1 ? "one" : std::to_string(means.shape.virtual_stages)));
-  if (modules.empty() && means.shape.pieces() > 1) out.modules = distributed::balanced_cuts(session, communication, task, out.micro_batch, means);
+  if (modules.empty() && means.shape.pieces() > 1) out.modules = distributed::balanced_cuts(session, communication, task, out.micro_batch, means).modules;
   out.plan = {.cuts = out.modules, .shape = means.shape, .options = means.stage, .trains = means.trains};
   return out;
 }

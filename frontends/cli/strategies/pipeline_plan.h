@@ -25,12 +25,17 @@ struct PipelineOptions {
   parallel::ScheduleKind schedule = parallel::ScheduleKind::one_f_one_b;
   int virtual_stages = 1;                   // pieces a stage
   std::int64_t micro_batches = 0;           // 0: as many as micro_batches_for says
+  bool measures = false;                    // fewer than these may be faster, which `measured` finds out
   static constexpr int kMostByDefault = 4;  // a stage
   std::vector<std::string> modules{};       // the first one of each piece but the first; empty: by cost
 
   parallel::PipelineShape shape(int ranks) const { return {schedule, stages ? stages : ranks, virtual_stages}; }
   /// Of a batch of so many samples in each copy. @throws UsageError where the schedule cannot run them
   std::int64_t micro_batches_of(std::int64_t samples, int ranks) const;
+  /// With as many micro-batches as make a step fastest, and the cut for them: the most, and half as many for as long as that is faster. Collective.
+  /// @param shard, means  as below  @throws as below
+  PipelineOptions measured(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& shard,
+                           distributed::PipelineMeans means) const;
   /// Collective.
   /// @param shard  specs of the tensors of the largest shard of a batch  @param means  of its shape, the micro-batches of that shard alone
   /// @throws UsageError, MemoryError  what the cut is refused for

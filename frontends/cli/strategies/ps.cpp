@@ -27,6 +27,9 @@ void add_ps_options(po::options_description& options, Purpose purpose) {
   option("servers", po::value<std::int64_t>()->default_value(1), "ranks that are parameter servers, the first ones; the others are workers");
   option("staleness", po::value<std::string>()->default_value("4"),
          "of a gradient, at most so many updates behind its parameters; 0: synchronous, none: asynchronous without a bound");
+  option("staleness-lr", po::value<std::string>()->default_value("divided"),
+         "of a gradient that is n updates stale, n above 1: divided, the rate's n-th part, with which asynchronous training comes nearer to synchronous; or "
+         "whole");
   option("backup", po::value<std::int64_t>()->default_value(0), "with --staleness 0: workers whose gradients a step does without, the last ones to come");
 }
 
@@ -133,7 +136,8 @@ class ParameterServerStrategy : public Strategy {
   std::int64_t steps_per_batch(int ranks) const override { return rule_.synchronous() ? 1 : copies(ranks); }
   std::string updates() const override {
     if (rule_.synchronous()) return "synchronous";
-    return rule_.staleness ? fmt::format("of each worker, at most {} updates stale", *rule_.staleness) : "of each worker";
+    return (rule_.staleness ? fmt::format("of each worker, at most {} updates stale", *rule_.staleness) : "of each worker") +
+           (rule_.divides_rate ? ", the rate divided by that" : "");
   }
   bool computes(int rank) const override { return rank >= servers_; }
   std::unique_ptr<RankModel> model(Session& session, Job& job, train::Task& task, ModelUse use) const override {
@@ -168,7 +172,12 @@ std::shared_ptr<const Strategy> make_ps(const Style& style, const po::variables_
   refuse_given(v, std::array{"no-sync"}, with + "where not all ranks compute; accepted: --parallel ddp");
   refuse_given(v, std::array{"sparse-embeddings"}, with + "where gradients are sent whole; accepted: without it, or --parallel ddp");
   refuse_given(v, std::array{"detect-anomaly", "profile"}, with + "where workers may be lost before they tell what they saw; accepted: --parallel ddp");
-  const parallel::UpdateRule rule{staleness_option(v["staleness"].as<std::string>()), static_cast<int>(whole_number(v, "backup", 0, 1e4))};
+  const auto stale_rate = v["staleness-lr"].as<std::string>();
+  check_choice("--staleness-lr", stale_rate, {"divided", "whole"});
+  const parallel::UpdateRule rule{staleness_option(v["staleness"].as<std::string>()), static_cast<int>(whole_number(v, "backup", 0, 1e4)),
+                                  stale_rate == "divided"};
+  if (rule.synchronous() && is_given(v, "staleness-lr"))
+    throw UsageError("--staleness-lr: it is given with --staleness 0, where no gradient is stale; accepted: with --staleness 1 or more, or none");
   if (rule.backup > 0 && !rule.synchronous())
     throw UsageError(fmt::format("--backup: {} workers in reserve are given with --staleness {}, where no step waits for all; accepted: with --staleness 0",
                                  rule.backup, v["staleness"].as<std::string>()));

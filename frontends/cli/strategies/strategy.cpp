@@ -60,6 +60,10 @@ std::shared_ptr<const Strategy> Strategy::fitted(int, std::span<const std::int64
   return shared_from_this();
 }
 
+std::shared_ptr<const Strategy> Strategy::measured(Session&, Job&, train::Task&, const ModelUse&, std::optional<std::int64_t>) const {
+  return shared_from_this();
+}
+
 std::int64_t Strategy::micro_batches(std::int64_t, int, std::int64_t accumulate) const { return accumulate; }
 
 std::shared_ptr<const Strategy> alone() { return kAlone.make(kAlone, {}, {}); }

@@ -82,6 +82,10 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
   /// The same strategy with what no option says chosen for batches of so many samples. @param accepts  whether the model takes so many at once
   virtual std::shared_ptr<const Strategy> fitted(int ranks, std::span<const std::int64_t> batches,
                                                  const std::function<bool(std::int64_t samples)>& accepts) const;
+  /// The same strategy with what only the ranks' devices can tell measured on them. Collective. @param task  of a model without memory
+  /// @param recorded  the micro-batches of the run that goes on, on rank 0: these are kept
+  virtual std::shared_ptr<const Strategy> measured(Session& session, Job& job, train::Task& task, const ModelUse& use,
+                                                   std::optional<std::int64_t> recorded = {}) const;
   /// Micro-batches of the largest shard of a batch of so many samples. @param accumulate  --accumulate
   virtual std::int64_t micro_batches(std::int64_t samples, int ranks, std::int64_t accumulate) const;
   /// The option that they come of.

@@ -58,20 +58,20 @@ train::Sums ParameterServer::update(std::vector<Gradient> gradients, double rate
   std::vector<double> weights;
   std::vector<int> ranks;
   ReachedParameters reached(gradients[0].reached.size(), 0);
-  ServerMessage message{Kind::update, {}, {rate}};
   for (const Gradient& g : gradients) {
     weights.push_back(sums.weight > 0 ? g.sums.weight / sums.weight : 1.0 / static_cast<double>(gradients.size()));
     parts.push_back({g.worker, g.bytes, weights.back()});
     ranks.push_back(g.worker);
     for (std::size_t i = 0; i < std::min(reached.size(), g.reached.size()); ++i) reached[i] |= g.reached[i];
   }
-  message.numbers.assign(ranks.begin(), ranks.end());
+  const parallel::GradientAge age = options_.rule.synchronous() ? staleness_.apply_together(ranks) : staleness_.apply(ranks[0]);
+  rate *= parallel::rate_factor(options_.rule, age);
+  ServerMessage message{Kind::update, {ranks.begin(), ranks.end()}, {rate}};
   message.reals.insert(message.reals.end(), weights.begin(), weights.end());
   tell_servers(message);
   shard_->update(parts, reached, rate);
   shard_->count_others(reached);
   update_statistics(gradients, weights);
-  const parallel::GradientAge age = options_.rule.synchronous() ? staleness_.apply_together(ranks) : staleness_.apply(ranks[0]);
   ages_.push_back({age.updates, options_.rule.synchronous() ? 0 : age.steps_behind});
   for (const Gradient& g : gradients) {
     if (parts_) parts_->done(g.number);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -14,6 +15,7 @@
 #include "engine/parameters/parameter_slab.h"
 #include "frontends/distributed/pipeline/piece_timing.h"
 #include "frontends/nn/state/symbolic_state.h"
+#include "parallel/pipeline/simulate.h"
 
 namespace gemel::distributed {
 namespace {
@@ -235,14 +237,48 @@ parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const P
           .latency_s = kMessageSeconds};
 }
 
-std::vector<std::string> cut_modules(const PipelineCosts& costs, const parallel::Partition& partition) {
+std::vector<std::string> cut_modules(const PipelineCosts& costs, const std::vector<int>& first) {
   std::vector<std::string> out;
-  for (std::size_t p = 1; p < partition.first.size(); ++p) out.push_back(costs.modules[at(partition.first[p])]);
+  for (std::size_t p = 1; p < first.size(); ++p) out.push_back(costs.modules[at(first[p])]);
   return out;
 }
 
-std::vector<std::string> balanced_cuts(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch,
-                                       const PipelineMeans& means) {
+namespace {
+
+/// [piece] its first unit; empty where a module begins no unit.
+std::vector<int> first_units(const PipelineCosts& costs, const std::vector<std::string>& modules) {
+  std::vector<int> out{0};
+  for (const std::string& name : modules) {
+    const auto found = std::ranges::find(costs.modules, name);
+    if (found == costs.modules.end()) return {};
+    out.push_back(static_cast<int>(found - costs.modules.begin()));
+  }
+  return out;
+}
+
+double step_seconds(const parallel::PartitionProblem& problem, const std::vector<int>& first, bool trains) {
+  parallel::SimulatedCosts costs;
+  for (std::size_t p = 0; p < first.size(); ++p) {
+    const bool is_last = p + 1 == first.size();
+    const auto begin = problem.units.begin() + first[p], end = is_last ? problem.units.end() : problem.units.begin() + first[p + 1];
+    const double rate = problem.rates[at(problem.shape.stage_of(static_cast<int>(p)))];
+    parallel::PipelineUnit sum;
+    for (auto u = begin; u != end; ++u) {
+      sum.forward_s += u->forward_s;
+      sum.backward_s += u->backward_s;
+    }
+    costs.forward_s.push_back(sum.forward_s / rate);
+    costs.backward_s.push_back(sum.backward_s / rate);
+    if (!is_last) costs.transfer_s.push_back(problem.latency_s + problem.seconds_per_byte * static_cast<double>(std::prev(end)->boundary_bytes));
+  }
+  const parallel::Schedule schedule = trains ? parallel::make_schedule(problem.shape) : parallel::make_forward_schedule(problem.shape);
+  return parallel::simulate(schedule, costs).total_s;
+}
+
+}  // namespace
+
+MeasuredCuts balanced_cuts(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch,
+                           const PipelineMeans& means) {
   Parts parts = traced_parts(session, task, micro_batch, means);
   std::vector<parallel::PipelineUnit>& units = parts.costs.units;
   const auto of_all_ranks = [&](const std::vector<double>& mine) {
@@ -254,13 +290,16 @@ std::vector<std::string> balanced_cuts(Session& session, parallel::Communication
     return out;
   };
   const std::size_t stages = at(means.shape.stages);
+  const bool chooses = means.modules.empty() && means.shape.pieces() > 1;
+  const std::vector<int> given = first_units(parts.costs, means.modules);
+  if (given.empty()) return {means.modules, std::numeric_limits<double>::infinity()};
   parallel::PartitionProblem problem = partition_problem(parts.costs, means);
   const auto memory = of_all_ranks({static_cast<double>(means.memory_bytes)});
   for (std::size_t r = 0; r < memory.size(); ++r) {  // of the copies of a stage the smallest counts
     const auto bytes = static_cast<std::int64_t>(memory[r][0]);
     problem.memory_bytes[r % stages] = r < stages ? bytes : std::min(problem.memory_bytes[r % stages], bytes);
   }
-  (void)parallel::partition(problem);  // refuses what fits in no way, for which there may not be the memory to measure it
+  if (chooses) (void)parallel::partition(problem);  // refuses what fits in no way, for which there may not be the memory to measure it
   measure(parts, session, means);
   std::vector<double> mine;
   for (const parallel::PipelineUnit& u : units) mine.insert(mine.end(), {u.forward_s, u.backward_s});
@@ -275,7 +314,8 @@ std::vector<std::string> balanced_cuts(Session& session, parallel::Communication
     const double rate = total(0) / total(r);
     problem.rates[r % stages] = r < stages ? rate : std::min(problem.rates[r % stages], rate);
   }
-  return cut_modules(parts.costs, parallel::partition(problem));
+  const std::vector<int> first = chooses ? parallel::partition(problem).first : given;
+  return {cut_modules(parts.costs, first), step_seconds(problem, first, means.trains)};
 }
 
 }  // namespace gemel::distributed

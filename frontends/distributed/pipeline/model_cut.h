@@ -30,6 +30,7 @@ struct PipelineMeans {
   int parameter_copies = 3;       // weights, gradients and the optimizer's slots
   bool trains = true;             // false: evaluation, which has weights and forward passes alone
   StageOptions stage{};
+  std::vector<std::string> modules{};  // before which to cut; empty: where the slowest stage is fastest
 };
 /// Returns a model's units. Bytes are those of the captured program before any pass. Times are estimates from the operators' cost functions, or with
 /// `measured_on` measurements of each unit on that session's device, on zeros.
@@ -38,12 +39,17 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const 
 
 /// Returns the partition problem for equal devices.
 parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const PipelineMeans& means);
-/// Returns the modules before which a partition cuts.
-std::vector<std::string> cut_modules(const PipelineCosts& costs, const parallel::Partition& partition);
+/// Returns the modules before which a partition cuts. @param first  of the partition
+std::vector<std::string> cut_modules(const PipelineCosts& costs, const std::vector<int>& first);
 
+/// Cuts, and how long a step takes with them.
+struct MeasuredCuts {
+  std::vector<std::string> modules;
+  double step_s;  // simulated from the times of the parts; infinity where a given module is none of those before which parts are measured
+};
 /// Chooses cuts by times that every rank measures on its own device, so that a slower one gets less. Collective; returns the same on all ranks.
 /// @throws UsageError, MemoryError as `partition`
-std::vector<std::string> balanced_cuts(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch,
-                                       const PipelineMeans& means);
+MeasuredCuts balanced_cuts(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch,
+                           const PipelineMeans& means);
 
 }  // namespace gemel::distributed

@@ -172,6 +172,16 @@ std::vector<std::filesystem::path> checkpoints_in(const std::filesystem::path& f
   return out;
 }
 
+FileMetadata metadata_to_resume(const std::string& from, const std::filesystem::path& folder) {
+  const std::vector<std::filesystem::path> files = from == "auto" ? checkpoints_in(folder) : std::vector<std::filesystem::path>{from};
+  if (files.empty()) return {};
+  try {
+    return SafetensorsHeader(files.back()).metadata();
+  } catch (const DataError&) {
+    return {};  // whoever loads it says what is wrong with it
+  }
+}
+
 CheckpointFolder begin_in(const std::filesystem::path& folder) {
   const std::vector<Found> others = found_in(folder, tell_nobody);
   return {folder, others.empty() ? 1 : others.back().run + 1, {}};

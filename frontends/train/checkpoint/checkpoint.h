@@ -52,6 +52,10 @@ std::filesystem::path save_checkpoint(CheckpointFolder& folder, const nn::Module
 /// @param tell  called for each one that is skipped, with the reason
 std::optional<std::filesystem::path> newest_checkpoint(const std::filesystem::path& folder, const std::function<void(const std::string&)>& tell);
 
+/// Returns the metadata of the checkpoint that a run goes on from, unchecked; empty if there is none that can be read.
+/// @param from  a file, or "auto": the folder's newest
+FileMetadata metadata_to_resume(const std::string& from, const std::filesystem::path& folder);
+
 struct Restored {
   RunState state;
   std::vector<std::string> warnings;  // of differences_from

@@ -21,6 +21,11 @@ const std::string& build_identity() {
 
 std::string metadata_key(const IdentityPart& part) { return part.bearing == Bearing::none ? part.name : "identity." + part.name; }
 
+std::optional<std::string> part_in(const FileMetadata& checkpoint, const std::string& name) {
+  const auto it = checkpoint.find(metadata_key({name, "", Bearing::setting}));
+  return it == checkpoint.end() ? std::nullopt : std::optional(it->second);
+}
+
 std::vector<std::string> differences_from(const FileMetadata& checkpoint, const RunIdentity& now, bool middle_of_epoch) {
   std::vector<std::string> out;
   for (const IdentityPart& part : now) {

@@ -1,5 +1,6 @@
 // RunIdentity: what must be equal for a run to resume from a checkpoint, and what follows from a difference.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,12 @@ const std::string& build_identity();
 
 /// Names of parts. A run that has the second one is identified without the first.
 inline constexpr const char *kBatches = "number of batches", *kBatchSize = "batch size";
+inline constexpr const char *kMicroBatches = "micro-batches", *kNormalisedOver = "normalised over";
 
 /// Returns the metadata key of a part.
 std::string metadata_key(const IdentityPart& part);
+/// Returns the value of a part that bears on results, if the checkpoint has one.
+std::optional<std::string> part_in(const FileMetadata& checkpoint, const std::string& name);
 
 /// Returns one line for each part that differs from the checkpoint's, with the effect.
 /// @param middle_of_epoch  true: the checkpoint was made within an epoch
