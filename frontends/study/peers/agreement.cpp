@@ -115,7 +115,8 @@ ProcessRecord Agreement::check(const Case& c, double timeout_s) {
     Case ready = c;
     ready.spec.update(start.spec);
     ready.spec["start"] = start.folder.string();
-    if (c.spec["command"] == "train" && takes_texts(c.spec)) ready.spec["texts"] = texts_to_train(start, c.spec).string();
+    const bool trains = c.spec["command"] == "train";
+    if (trains && takes_texts(c.spec)) ready.spec["texts"] = texts_to_train(start, c.spec).string();
     out.spec = ready.spec;
     if (const auto found = agreed_.find(c.name); found != agreed_.end()) {
       out.agreement = found->second;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -38,10 +39,7 @@ void write(const datasets::Texts& texts, const std::filesystem::path& folder, co
 
 }  // namespace
 
-bool takes_texts(const Json& spec) {
-  const std::string model = spec.value("model", "");
-  return model == "bert" || model == "lstm_classifier";
-}
+bool takes_texts(const Json& spec) { return std::ranges::count(domains::models_of(models::TextKind::classifier), spec.value("model", "")) > 0; }
 
 Json with_text_keys(Json spec) {
   if (spec.contains("dataset")) return spec;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <string_view>
 
 #include "frontends/study/study.h"
 
@@ -11,7 +12,10 @@ namespace gemel::study {
 /// Keys of a spec that decide which texts it reads.
 inline constexpr std::array kTextKeys{"dataset", "data", "vocab", "cased", "max-length"};
 
-/// Whether the spec's model classifies texts.
+/// Models that `studies/peers/text_models.py` has, all of them classifiers of texts.
+inline constexpr std::array<std::string_view, 2> kTextModels{"bert", "lstm_classifier"};
+
+/// Whether the spec's model is one of these.
 bool takes_texts(const Json& spec);
 /// The spec of a benchmark, whose texts are made up, with the keys by which `train` reads the same ones; one of `train` as it is.
 /// @throws UsageError where `input` is no number of tokens
