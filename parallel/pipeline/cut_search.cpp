@@ -138,7 +138,7 @@ class BranchAndBound {
 
 PieceCosts::PieceCosts(const PartitionProblem& problem) : problem_(problem), compute_s_{0}, fixed_{0}, activations_{0} {
   for (const PipelineUnit& unit : problem.units) {
-    compute_s_.push_back(compute_s_.back() + unit.forward_s + unit.backward_s);
+    compute_s_.push_back(compute_s_.back() + unit.forward_s + unit.backward_s + unit.step_s / problem.shape.micro_batches);
     fixed_.push_back(fixed_.back() + problem.parameter_copies * unit.parameter_bytes + unit.recomputed_bytes + unit.other_bytes);
     activations_.push_back(activations_.back() + unit.activation_bytes);
   }

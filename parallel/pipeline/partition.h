@@ -8,9 +8,10 @@
 
 namespace gemel::parallel {
 
-/// A unit of the model's chain that is not divided. Times and bytes, except those of parameters, are for one micro-batch.
+/// A unit of the model's chain that is not divided. Times and bytes, except those of parameters and of a step, are for one micro-batch.
 struct PipelineUnit {
   double forward_s = 0, backward_s = 0;  // on the reference device
+  double step_s = 0;                     // once a step, behind its backward passes: gradients that are left to its end, and the update
   std::int64_t parameter_bytes = 0;      // one copy of the trained weights
   std::int64_t activation_bytes = 0;     // kept from forward to backward, with the unit's input
   std::int64_t boundary_bytes = 0;       // sent if the chain is cut after the unit: its output and what skips over the cut; 0 for the last unit
@@ -32,7 +33,7 @@ struct PartitionProblem {
 /// backward pass recomputes, and other_bytes.
 struct Partition {
   std::vector<int> first;                 // [piece] its first unit; it ends before the next piece's
-  std::vector<double> stage_s;            // [stage] for a micro-batch
+  std::vector<double> stage_s;            // [stage] for a micro-batch, with its part of what is done once a step
   std::vector<std::int64_t> stage_bytes;  // [stage] peak
   double slowest_s = 0;
   double at_least_s = 0;  // lower bound over all cuts; equals slowest_s if the search proved it optimal

@@ -22,6 +22,7 @@ void check_sizes(const Schedule& schedule, const SimulatedCosts& costs) {
   expect("forward times", costs.forward_s.size(), schedule.pieces());
   expect("backward times", costs.backward_s.size(), schedule.pieces());
   if (!costs.transfer_s.empty()) expect("transfer times", costs.transfer_s.size(), schedule.pieces() - 1);
+  if (!costs.update_s.empty()) expect("update times", costs.update_s.size(), schedule.stages);
   if (!costs.sizes.empty()) expect("sizes of micro-batches", costs.sizes.size(), schedule.micro_batches);
 }
 
@@ -33,8 +34,8 @@ class Clock {
   void run(int stage, const Action& action) {
     double& now = now_[at(stage)];
     double begin = now;
-    if (action.kind == Kind::forward || action.kind == Kind::backward) {
-      const double seconds = compute_s(action);
+    if (action.kind == Kind::forward || action.kind == Kind::backward || action.kind == Kind::update) {
+      const double seconds = action.kind == Kind::update ? update_s(stage) : compute_s(action);
       now += seconds;
       busy_[at(stage)] += seconds;
     } else if (action.is_send()) {
@@ -59,6 +60,7 @@ class Clock {
  private:
   double size(const Action& a) const { return costs_.sizes.empty() ? 1 : costs_.sizes[at(a.micro_batch)]; }
   double compute_s(const Action& a) const { return (a.kind == Kind::forward ? costs_.forward_s : costs_.backward_s)[at(a.piece)] * size(a); }
+  double update_s(int stage) const { return costs_.update_s.empty() ? 0 : costs_.update_s[at(stage)]; }
   double transfer_s(const Action& a) const {
     return costs_.transfer_s.empty() ? 0 : costs_.transfer_s[at(std::min(a.piece, schedule_.other_piece(a)))] * size(a);
   }

@@ -9,6 +9,7 @@ namespace gemel::parallel {
 struct SimulatedCosts {
   std::vector<double> forward_s, backward_s;  // [piece] for a full micro-batch on the piece's stage
   std::vector<double> transfer_s;             // [piece but the last] across the boundary after it, in either direction; empty: 0
+  std::vector<double> update_s{};             // [stage] with all that is done once behind the backward passes; empty: 0
   std::vector<double> sizes;                  // [micro-batch] size relative to a full one, which scales all times; empty: all are full
 };
 
@@ -19,7 +20,7 @@ struct PipelineTimes {
     Action action;
     double begin_s, end_s;
   };
-  double total_s = 0;          // from the first forward pass to the last update
+  double total_s = 0;          // from the first forward pass to the end of the last update
   double ideal_s = 0;          // computation of the slowest stage without pauses
   std::vector<double> busy_s;  // [stage] in computation
   std::vector<Span> spans;     // of stage 0 in order, then of stage 1 and so on
@@ -28,7 +29,7 @@ struct PipelineTimes {
   double bubble() const { return (total_s - ideal_s) / ideal_s; }
 };
 
-/// Simulates a schedule. Computation occupies its stage; updates take no time. A message leaves when it is made, or after the one before it between the same
+/// Simulates a schedule. Computation and updates occupy their stage. A message leaves when it is made, or after the one before it between the same
 /// two stages in the same direction. It travels while both stages compute, and waits at its destination until it is received. Times are exact if sums of the
 /// costs are, such as of whole numbers.
 /// @throws InternalError if the schedule does not pass `check`, or costs have another number of pieces or micro-batches

@@ -134,8 +134,8 @@ void measure(parallel::PipelineUnit& unit, Session& session, const Piece& traced
     });
     if (i == 0) continue;
     unit.forward_s = i == 1 ? forward : std::min(unit.forward_s, forward);
-    const double both = backward + finish / means.shape.micro_batches;
-    unit.backward_s = i == 1 ? both : std::min(unit.backward_s, both);
+    unit.backward_s = i == 1 ? backward : std::min(unit.backward_s, backward);
+    unit.step_s = i == 1 ? finish : std::min(unit.step_s, finish);
   }
 }
 
@@ -199,7 +199,23 @@ Parts traced_parts(Session& session, train::Task& task, const Specs& micro_batch
   return out;
 }
 
+/// Of a copy that no cache holds.
+double measured_bytes_per_second(Session& session) {
+  const Spec spec = f32({std::int64_t{1} << 24});
+  const Value from = full(session, spec, 0), to = full(session, spec, 0);
+  double least = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 4; ++i) {
+    mark(session).wait();
+    least = std::min(least, seconds([&] {
+                       apply(copy_def(), list(from), {}, std::span(&to, 1));
+                       mark(session).wait();
+                     }));
+  }
+  return static_cast<double>(2 * spec.bytes()) / least;
+}
+
 void measure(Parts& parts, Session& session, const PipelineMeans& means) {
+  parts.costs.bytes_per_second = measured_bytes_per_second(session);
   for (std::size_t u = 0; u < parts.pieces.size(); ++u) {
     measure(parts.costs.units[u], session, parts.pieces[u], parts.inputs, means);
     session.interpreter().trim();
@@ -217,10 +233,10 @@ PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const 
 
 namespace {
 
-/// A stage's update, of which each micro-batch bears a part, reads and writes all copies of the parameters.
-std::vector<parallel::PipelineUnit> with_update(std::vector<parallel::PipelineUnit> units, const PipelineMeans& means) {
-  for (parallel::PipelineUnit& u : units)
-    u.backward_s += static_cast<double>(2 * means.parameter_copies * u.parameter_bytes) / kBytesPerSecond / means.shape.micro_batches;
+/// A stage's update reads and writes all copies of the parameters.
+std::vector<parallel::PipelineUnit> with_update(const PipelineCosts& costs, const PipelineMeans& means) {
+  std::vector<parallel::PipelineUnit> units = costs.units;
+  for (parallel::PipelineUnit& u : units) u.step_s += static_cast<double>(2 * means.parameter_copies * u.parameter_bytes) / costs.bytes_per_second;
   return units;
 }
 
@@ -228,7 +244,7 @@ std::vector<parallel::PipelineUnit> with_update(std::vector<parallel::PipelineUn
 
 parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const PipelineMeans& means) {
   const std::size_t stages = at(means.shape.stages);
-  return {.units = means.trains ? with_update(costs.units, means) : costs.units,
+  return {.units = means.trains ? with_update(costs, means) : costs.units,
           .shape = means.shape,
           .rates = std::vector<double>(stages, 1.0),
           .memory_bytes = std::vector<std::int64_t>(stages, means.memory_bytes),
@@ -257,7 +273,7 @@ std::vector<int> first_units(const PipelineCosts& costs, const std::vector<std::
 }
 
 double step_seconds(const parallel::PartitionProblem& problem, const std::vector<int>& first, bool trains) {
-  parallel::SimulatedCosts costs;
+  parallel::SimulatedCosts costs{.update_s = std::vector<double>(at(problem.shape.stages), 0.0)};
   for (std::size_t p = 0; p < first.size(); ++p) {
     const bool is_last = p + 1 == first.size();
     const auto begin = problem.units.begin() + first[p], end = is_last ? problem.units.end() : problem.units.begin() + first[p + 1];
@@ -266,9 +282,11 @@ double step_seconds(const parallel::PartitionProblem& problem, const std::vector
     for (auto u = begin; u != end; ++u) {
       sum.forward_s += u->forward_s;
       sum.backward_s += u->backward_s;
+      sum.step_s += u->step_s;
     }
     costs.forward_s.push_back(sum.forward_s / rate);
     costs.backward_s.push_back(sum.backward_s / rate);
+    costs.update_s[at(problem.shape.stage_of(static_cast<int>(p)))] += sum.step_s / rate;
     if (!is_last) costs.transfer_s.push_back(problem.latency_s + problem.seconds_per_byte * static_cast<double>(std::prev(end)->boundary_bytes));
   }
   const parallel::Schedule schedule = trains ? parallel::make_schedule(problem.shape) : parallel::make_forward_schedule(problem.shape);
@@ -302,12 +320,14 @@ MeasuredCuts balanced_cuts(Session& session, parallel::CommunicationThread& comm
   if (chooses) (void)parallel::partition(problem);  // refuses what fits in no way, for which there may not be the memory to measure it
   measure(parts, session, means);
   std::vector<double> mine;
-  for (const parallel::PipelineUnit& u : units) mine.insert(mine.end(), {u.forward_s, u.backward_s});
+  for (const parallel::PipelineUnit& u : units) mine.insert(mine.end(), {u.forward_s, u.backward_s, u.step_s / means.shape.micro_batches});
   const auto times = of_all_ranks(mine);
   for (std::size_t u = 0; u < units.size(); ++u) {
-    units[u].forward_s = times[0][2 * u];
-    units[u].backward_s = times[0][2 * u + 1];
+    units[u].forward_s = times[0][3 * u];
+    units[u].backward_s = times[0][3 * u + 1];
+    units[u].step_s = times[0][3 * u + 2] * means.shape.micro_batches;
   }
+  parts.costs.bytes_per_second = of_all_ranks({parts.costs.bytes_per_second})[0][0];
   problem.units = partition_problem(parts.costs, means).units;
   const auto total = [&](std::size_t r) { return std::max(1e-9, std::accumulate(times[r].begin(), times[r].end(), 0.0)); };
   for (std::size_t r = 0; r < times.size(); ++r) {  // the slowest

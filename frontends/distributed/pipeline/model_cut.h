@@ -22,6 +22,7 @@ Program trace_over_names(Session& session, train::Task& task, const Specs& input
 struct PipelineCosts {
   std::vector<parallel::PipelineUnit> units;
   std::vector<std::string> modules;  // [unit] module that it begins with; "" for the first
+  double bytes_per_second = 1e10;    // of the device's memory
 };
 /// Properties of a pipeline's devices and optimizer.
 struct PipelineMeans {

@@ -41,7 +41,7 @@ void for_all_shapes(const std::function<void(const PipelineShape&, const Schedul
 }
 
 SimulatedCosts balanced(const Schedule& schedule, double forward_s, double backward_s) {
-  return {std::vector<double>(at(schedule.pieces()), forward_s), std::vector<double>(at(schedule.pieces()), backward_s), {}, {}};
+  return {std::vector<double>(at(schedule.pieces()), forward_s), std::vector<double>(at(schedule.pieces()), backward_s), {}, {}, {}};
 }
 
 std::vector<double> with_last_of(const Schedule& schedule, double size) {
