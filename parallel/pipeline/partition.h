@@ -11,12 +11,12 @@ namespace gemel::parallel {
 /// A unit of the model's chain that is not divided. Times and bytes, except those of parameters and of a step, are for one micro-batch.
 struct PipelineUnit {
   double forward_s = 0, backward_s = 0;  // on the reference device
-  double step_s = 0;                     // once a step, behind its backward passes: gradients that are left to its end, and the update
   std::int64_t parameter_bytes = 0;      // one copy of the trained weights
   std::int64_t activation_bytes = 0;     // kept from forward to backward, with the unit's input
   std::int64_t boundary_bytes = 0;       // sent if the chain is cut after the unit: its output and what skips over the cut; 0 for the last unit
   std::int64_t recomputed_bytes = 0;     // held once, while a backward pass recomputes the forward pass
   std::int64_t other_bytes = 0;          // held once, at all times: frozen weights, and factors of gradients that are computed at the end of a step
+  double step_s = 0;                     // once a step, behind its backward passes: gradients that are left to its end, and the update
 };
 
 struct PartitionProblem {

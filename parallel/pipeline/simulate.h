@@ -9,8 +9,8 @@ namespace gemel::parallel {
 struct SimulatedCosts {
   std::vector<double> forward_s, backward_s;  // [piece] for a full micro-batch on the piece's stage
   std::vector<double> transfer_s;             // [piece but the last] across the boundary after it, in either direction; empty: 0
-  std::vector<double> update_s{};             // [stage] with all that is done once behind the backward passes; empty: 0
   std::vector<double> sizes;                  // [micro-batch] size relative to a full one, which scales all times; empty: all are full
+  std::vector<double> update_s{};             // [stage] of its update and what else a step does once behind its backward passes; empty: 0
 };
 
 struct PipelineTimes {

@@ -41,7 +41,7 @@ void for_all_shapes(const std::function<void(const PipelineShape&, const Schedul
 }
 
 SimulatedCosts balanced(const Schedule& schedule, double forward_s, double backward_s) {
-  return {std::vector<double>(at(schedule.pieces()), forward_s), std::vector<double>(at(schedule.pieces()), backward_s), {}, {}, {}};
+  return {std::vector<double>(at(schedule.pieces()), forward_s), std::vector<double>(at(schedule.pieces()), backward_s), {}, {}};
 }
 
 std::vector<double> with_last_of(const Schedule& schedule, double size) {
@@ -248,6 +248,9 @@ TEST(PipelineClock, the_slowest_stage_sets_the_ideal_time) {
   EXPECT_EQ(times.ideal_s, 4 * 9);
   EXPECT_EQ(times.busy_s, (std::vector<double>{4 * 3, 4 * 9}));
   EXPECT_EQ(times.total_s, 4 * 9 + 1 + 2);  // the first stage's first forward and its last backward
+  const PipelineTimes updated = simulate(schedule, {{1, 3}, {2, 6}, {}, {}, {5, 20}});
+  EXPECT_EQ(updated.total_s, 1 + 4 * 9 + 20) << "the second stage's update lasts longer than what the first one still has to do";
+  EXPECT_EQ(updated.busy_s, (std::vector<double>{4 * 3 + 5, 4 * 9 + 20}));
 }
 
 /// A send or receive's other end.
@@ -331,6 +334,7 @@ TEST(PipelineClock, costs_of_another_pipeline_are_refused) {
   EXPECT_EQ(refused({{1, 1}, {1}, {}, {}}), "pipeline: 1 backward times given; accepted: 2");
   EXPECT_EQ(refused({{1, 1}, {1, 1}, {1, 1}, {}}), "pipeline: 2 transfer times given; accepted: 1");
   EXPECT_EQ(refused({{1, 1}, {1, 1}, {}, {1}}), "pipeline: 1 sizes of micro-batches given; accepted: 2");
+  EXPECT_EQ(refused({{1, 1}, {1, 1}, {}, {}, {1}}), "pipeline: 1 update times given; accepted: 2");
 }
 
 TEST(PipelineCheck, swapped_actions_are_refused_by_what_waits) {
