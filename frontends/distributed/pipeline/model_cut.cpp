@@ -272,6 +272,7 @@ std::vector<int> first_units(const PipelineCosts& costs, const std::vector<std::
   return out;
 }
 
+/// @param trains  false: forward passes alone
 double step_seconds(const parallel::PartitionProblem& problem, const std::vector<int>& first, bool trains) {
   parallel::SimulatedCosts costs{.update_s = std::vector<double>(at(problem.shape.stages), 0.0)};
   for (std::size_t p = 0; p < first.size(); ++p) {
@@ -289,8 +290,11 @@ double step_seconds(const parallel::PartitionProblem& problem, const std::vector
     costs.update_s[at(problem.shape.stage_of(static_cast<int>(p)))] += sum.step_s / rate;
     if (!is_last) costs.transfer_s.push_back(problem.latency_s + problem.seconds_per_byte * static_cast<double>(std::prev(end)->boundary_bytes));
   }
-  const parallel::Schedule schedule = trains ? parallel::make_schedule(problem.shape) : parallel::make_forward_schedule(problem.shape);
-  return parallel::simulate(schedule, costs).total_s;
+  if (trains) return parallel::simulate(parallel::make_schedule(problem.shape), costs).total_s;
+  std::vector<double> stage_s(at(problem.shape.stages), 0.0);  // the first micro-batch goes through all, and the others follow at the slowest one's pace
+  for (std::size_t p = 0; p < first.size(); ++p) stage_s[at(problem.shape.stage_of(static_cast<int>(p)))] += costs.forward_s[p];
+  return std::accumulate(stage_s.begin(), stage_s.end(), 0.0) + std::accumulate(costs.transfer_s.begin(), costs.transfer_s.end(), 0.0) +
+         (problem.shape.micro_batches - 1) * std::ranges::max(stage_s);
 }
 
 }  // namespace

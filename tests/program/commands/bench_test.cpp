@@ -170,6 +170,10 @@ TEST_F(SharedInference, has_a_shard_on_each_device_of_a_process) {
   if (allowed_cores().count() < 2 || !divides(test_device())) GTEST_SKIP() << "needs a device that divides";
   const Words parts{"--devices", "0.0,0.1", "--json", in_folder("b.json")};
   EXPECT_EQ(only_case(run(infer(joined({"--parallel", "mirrored"}, parts))))["name"], "infer/lenet/5/3x32x32/graph/mirrored:2");
+  const std::string measured = only_case(run(infer(joined({"--parallel", "pipeline"}, parts))))["name"];
+  const std::string begin = "infer/lenet/5/3x32x32/graph/pipeline:2/";
+  ASSERT_TRUE(measured.starts_with(begin)) << measured;
+  EXPECT_TRUE(std::ranges::count(Words{"5", "2", "1"}, measured.substr(begin.size()))) << "the fastest of one a sample, and half as many: " << measured;
   expect_refused(infer(joined({"--parallel", "dataparallel"}, parts)), 2,
                  "gemel: bench: --parallel dataparallel is given with infer, where no update is there to be copied; accepted: train, --parallel mirrored");
 }

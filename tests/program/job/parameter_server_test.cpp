@@ -254,6 +254,9 @@ TEST_F(ParameterServerJob, refuses_in_one_line_what_makes_no_sense) {
           "--parallel ps: 3 ranks for 1 servers, 2 workers in reserve and another one; accepted: 4 ranks or more");
   launcher_.clear();
   const auto told = [this](const Words& more, const std::string& text) { expect_refused(small(more), 2, text); };
+  told({"--parallel", "ps", "--staleness", "0", "--staleness-lr", "whole"},
+       "--staleness-lr: it is given with --staleness 0, where no gradient is stale; accepted: with --staleness 1 or more, or none");
+  told({"--parallel", "ps", "--staleness-lr", "half"}, "--staleness-lr: 'half' is not accepted");
   told({"--parallel", "ps", "--staleness", "-1"}, "--staleness: '-1'; accepted: 0 for synchronous updates, 1..1000000 updates, or none");
   told({"--parallel", "ps", "--backup", "1"}, "--backup: 1 workers in reserve are given with --staleness 4");
   told({"--parallel", "ps", "--sync-bn"}, "--sync-bn: it is given with --parallel ps");
