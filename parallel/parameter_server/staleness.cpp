@@ -8,7 +8,7 @@
 namespace gemel::parallel {
 
 double rate_factor(const UpdateRule& rule, const GradientAge& age) {
-  return rule.divides_rate && !rule.synchronous() && age.updates > 1 ? 1.0 / static_cast<double>(age.updates) : 1.0;
+  return rule.divides_rate && !rule.synchronous() ? 1.0 / static_cast<double>(age.updates + 1) : 1.0;
 }
 
 void Staleness::begin_epoch() {

@@ -11,7 +11,7 @@ namespace gemel::parallel {
 struct UpdateRule {
   std::optional<std::int64_t> staleness = 4;  // the bound; 0: synchronous; none: there is no bound
   int backup = 0;                             // synchronous: workers whose gradients a step does without
-  bool divides_rate = true;                   // asynchronous: a gradient that is n > 1 updates stale is applied at 1/n of the rate
+  bool divides_rate = true;                   // asynchronous: a gradient that is n updates stale is applied at 1/(n + 1) of the rate
 
   bool synchronous() const { return staleness == 0; }
 };
@@ -22,7 +22,7 @@ struct GradientAge {
   std::int64_t steps_behind = 0;  // at that read: own steps by which the slowest worker was behind this one
 };
 
-/// Factor of the rate at which a gradient is applied.
+/// Factor of the rate at which a gradient is applied. The source counts a gradient's own update as one of those that it is stale.
 /// Source: W. Zhang et al., Staleness-aware Async-SGD for Distributed Deep Learning, 2016
 double rate_factor(const UpdateRule& rule, const GradientAge& age);
 

@@ -28,8 +28,7 @@ void add_ps_options(po::options_description& options, Purpose purpose) {
   option("staleness", po::value<std::string>()->default_value("4"),
          "of a gradient, at most so many updates behind its parameters; 0: synchronous, none: asynchronous without a bound");
   option("staleness-lr", po::value<std::string>()->default_value("divided"),
-         "of a gradient that is n updates stale, n above 1: divided, the rate's n-th part, with which asynchronous training comes nearer to synchronous; or "
-         "whole");
+         "of a gradient that is n updates stale: divided, by n + 1, with which asynchronous training comes nearer to synchronous; or whole");
   option("backup", po::value<std::int64_t>()->default_value(0), "with --staleness 0: workers whose gradients a step does without, the last ones to come");
 }
 
@@ -137,7 +136,7 @@ class ParameterServerStrategy : public Strategy {
   std::string updates() const override {
     if (rule_.synchronous()) return "synchronous";
     return (rule_.staleness ? fmt::format("of each worker, at most {} updates stale", *rule_.staleness) : "of each worker") +
-           (rule_.divides_rate ? ", the rate divided by that" : "");
+           (rule_.divides_rate ? ", the rate divided by one more" : "");
   }
   bool computes(int rank) const override { return rank >= servers_; }
   std::unique_ptr<RankModel> model(Session& session, Job& job, train::Task& task, ModelUse use) const override {

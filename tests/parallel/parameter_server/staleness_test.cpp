@@ -110,8 +110,8 @@ TEST(Staleness, of_one_update_of_several_gradients_is_that_of_none) {
 TEST(Staleness, the_rate_is_divided_by_it_unless_it_is_to_be_whole) {
   const UpdateRule divided{.staleness = 4}, whole{.staleness = 4, .divides_rate = false}, synchronous{.staleness = 0};
   EXPECT_EQ(rate_factor(divided, {.updates = 0}), 1);
-  EXPECT_EQ(rate_factor(divided, {.updates = 1}), 1);
-  EXPECT_EQ(rate_factor(divided, {.updates = 4}), 0.25);
+  EXPECT_EQ(rate_factor(divided, {.updates = 1}), 0.5);
+  EXPECT_EQ(rate_factor(divided, {.updates = 3}), 0.25);
   EXPECT_EQ(rate_factor(whole, {.updates = 4}), 1);
   EXPECT_EQ(rate_factor(synchronous, {.updates = 4}), 1) << "backup workers' late gradients make no update of their own";
 }
