@@ -116,6 +116,7 @@ class Meter {
       finish(c.empty_launches);
     });
   }
+
   /// Ends a step.
   void finish(std::int64_t empty_launches) {
     if (empty_launches > 0) {

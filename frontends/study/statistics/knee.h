@@ -1,6 +1,5 @@
 // Where a cost by size stops falling.
 #pragma once
-#include <optional>
 #include <span>
 
 #include "frontends/study/statistics/bootstrap.h"
