@@ -8,7 +8,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
-#include "frontends/study/program_output.h"
+#include "frontends/study/runner/program_output.h"
 
 namespace gemel::study {
 namespace {
@@ -65,7 +65,7 @@ Json json_of(const ProcessRecord& run) {
           {"metrics", run.metrics}, {"unmeasured", run.unmeasured},
           {"epochs", run.epochs},   {"agreement", run.agreement},
           {"machine", run.machine}, {"started", run.started},
-          {"seconds", run.seconds}};
+          {"seconds", run.seconds}, {"scale", run.scale}};
 }
 
 ProcessRecord run_of(const Json& json) {
@@ -83,7 +83,8 @@ ProcessRecord run_of(const Json& json) {
           .agreement = json.value("agreement", Json()),
           .command = json.at("command"),
           .started = json.at("started"),
-          .seconds = json.at("seconds")};
+          .seconds = json.at("seconds"),
+          .scale = json.value("scale", 1.0)};
 }
 
 std::vector<ProcessRecord> read_runs(const fs::path& folder) {

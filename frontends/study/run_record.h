@@ -29,6 +29,7 @@ struct ProcessRecord {
   Json agreement;  // of a peer with Gemel: the differences of "outputs" and "losses"; null: none was looked for
   std::string command, started;
   double seconds = 0;
+  double scale = 1;  // the share of its case's steps that it ran
   std::string peer() const { return spec.is_object() ? spec.value("peer", kGemel) : kGemel; }
 };
 Json json_of(const ProcessRecord& run);

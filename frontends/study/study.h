@@ -3,6 +3,7 @@
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -122,6 +123,7 @@ struct Study {
   std::vector<std::string> remarks;
   std::string text;  // the file
   Extent extent = Extent::usual;
+  std::optional<double> scale;  // of results: the share of the steps that its processes run, once it is decided
 
   /// Those in which each factor of the selection has its value, and that have these factors. A table has the cases with its rows' factors, a plot or a curve
   /// those with its lines'.
@@ -137,9 +139,6 @@ Study without_peers(Study study);
 Study read_study(const std::filesystem::path& file, Extent extent);
 /// @param shown  the file, as errors name it
 Study parse_study(const std::string& text, const std::filesystem::path& shown, Extent extent);
-
-/// The study that a folder's results are of, as it was when it ran. @throws DataError where the folder holds no results
-Study recorded_study(const std::filesystem::path& folder);
 
 /// In a study's folder: the peak of its device.
 inline constexpr const char* kPeakFile = "device.json";

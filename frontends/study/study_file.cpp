@@ -380,15 +380,4 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   return out;
 }
 
-Study recorded_study(const fs::path& folder) {
-  const fs::path file = folder / "study.json";
-  const Json about = Json::parse(as_text(read_whole(file)), nullptr, false);
-  const auto has = [&](const char* key, auto is) { return about.is_object() && about.contains(key) && (about.at(key).*is)(); };
-  if (!has("name", &Json::is_string) || !has("study", &Json::is_string) || !has("extent", &Json::is_number_integer) || about["extent"] < 0 ||
-      about["extent"] > 2)
-    throw DataError(fmt::format("study: {} is no record of a study", file.string()));
-  Study out = parse_study(about["study"], about["name"].get<std::string>() + ".toml", static_cast<Extent>(about["extent"].get<int>()));
-  return about.value("peers", "").empty() ? without_peers(std::move(out)) : out;
-}
-
 }  // namespace gemel::study

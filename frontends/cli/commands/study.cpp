@@ -12,10 +12,11 @@
 #include "frontends/cli/options/arguments.h"
 #include "frontends/cli/system/console.h"
 #include "frontends/cli/system/interrupt.h"
-#include "frontends/study/comparison.h"
 #include "frontends/study/peers/peers.h"
-#include "frontends/study/report.h"
-#include "frontends/study/study_runner.h"
+#include "frontends/study/report/comparison.h"
+#include "frontends/study/report/report.h"
+#include "frontends/study/runner/study_runner.h"
+#include "frontends/study/study_record.h"
 
 namespace gemel::cli {
 namespace {
@@ -140,7 +141,7 @@ int run(const Arguments& arguments) {
   if (v["install-peers"].as<bool>()) install_peers(how);
   require_peers(how);
   study::run_study(s, how);
-  return report_on(s, how.folder);
+  return report_on(study::recorded_study(how.folder), how.folder);
 }
 
 int report(const Arguments& arguments) {

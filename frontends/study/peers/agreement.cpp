@@ -13,7 +13,7 @@
 #include "engine/base/files/file.h"
 #include "frontends/study/peers/peer_texts.h"
 #include "frontends/study/peers/peers.h"
-#include "frontends/study/program_output.h"
+#include "frontends/study/runner/program_output.h"
 
 namespace gemel::study {
 namespace {
@@ -107,7 +107,7 @@ void Agreement::probe(const Json& spec) {
 }
 
 ProcessRecord Agreement::check(const Case& c, double timeout_s) {
-  timeout_s_ = timeout_s;
+  deadline_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(timeout_s));
   ProcessRecord out{.status = "ok", .spec = c.spec};
   try {
     probe(c.spec);
@@ -134,8 +134,9 @@ ProcessRecord Agreement::check(const Case& c, double timeout_s) {
 /// @param spec  by which it is known whose program it is
 void Agreement::run_words(const std::vector<std::string>& words, const fs::path& folder, const Json& spec) const {
   ProcessRecord run{.spec = spec};
+  const double timeout_s = std::max(0.01, std::chrono::duration<double>(deadline_ - Clock::now()).count());
   const ChildResult ended =
-      study::run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = timeout_s_, .tick = [this](auto...) {
+      study::run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = timeout_s, .tick = [this](auto...) {
                     if (options_.interrupted()) throw Interrupted();
                   }});
   take_status(run, ended, folder / "stderr", true);

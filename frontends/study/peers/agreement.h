@@ -1,11 +1,12 @@
 // Agreement: whether a peer computes what Gemel does: the same outputs and losses, from the same weights and data.
 #pragma once
+#include <chrono>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "frontends/study/run_record.h"
-#include "frontends/study/study_options.h"
+#include "frontends/study/runner/study_options.h"
 
 namespace gemel::study {
 
@@ -21,6 +22,7 @@ class Agreement {
   Agreement& operator=(const Agreement&) = delete;
 
   /// The peer's case with every key of its spec, and `start`: the folder of what it starts from, made once for all cases that share it.
+  /// @param timeout_s  of all that it runs for that
   /// Not "ok": why there is none, or why the peer does not agree, as a run that is to be recorded. @throws Interrupted
   ProcessRecord check(const Case& c, double timeout_s);
 
@@ -51,7 +53,8 @@ class Agreement {
   void run_words(const std::vector<std::string>& words, const std::filesystem::path& folder, const Json& spec) const;
 
   const StudyOptions& options_;
-  double timeout_s_ = 0;
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point deadline_;             // of the check under way
   std::map<std::string, Failure> probed_;  // by peer; without a status: it is there
   std::map<std::string, Start> starts_;    // by their specs
   std::map<std::string, Json> agreed_;     // by case: what was found

@@ -7,7 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "frontends/study/peers/peer_texts.h"
-#include "frontends/study/program_output.h"
+#include "frontends/study/runner/program_output.h"
 
 namespace gemel::study {
 namespace {

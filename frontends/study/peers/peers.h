@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "frontends/study/runner/study_options.h"
 #include "frontends/study/study.h"
-#include "frontends/study/study_options.h"
 
 namespace gemel::study {
 

@@ -1,5 +1,5 @@
 // Verdicts on made-up runs whose answer is known, and the pages that show them.
-#include "frontends/study/results.h"
+#include "frontends/study/report/results.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <fstream>
 #include <sstream>
 
-#include "frontends/study/plot_lines.h"
-#include "frontends/study/report.h"
-#include "frontends/study/table_grid.h"
+#include "frontends/study/report/plot_lines.h"
+#include "frontends/study/report/report.h"
+#include "frontends/study/report/table_grid.h"
 #include "tests/support/temporary_folder.h"
 
 namespace gemel::study {
@@ -129,6 +129,22 @@ TEST(StudyResults, gaps_have_their_reasons_and_only_failures_make_a_study_fail) 
   EXPECT_NE(fits_not.verdicts()[0].method.find("of 5 pairs"), std::string::npos) << fits_not.verdicts()[0].method;
   all.back().status = "timeout";
   EXPECT_FALSE(Results(s, all).is_whole());
+}
+
+TEST(StudyResults, a_pilot_of_another_scale_does_not_count_but_its_gaps_do) {
+  Study s = study();
+  s.scale = 0.5;
+  std::vector<ProcessRecord> all = runs(s, 7, 0.9);
+  for (ProcessRecord& run : all) run.scale = run.repeat == 0 ? 0.2 : 0.5;
+  for (ProcessRecord& run : all)
+    if (run.repeat == 0) run.metrics["ms"] = 1e6;
+  const Case& gone = s.cases[2];
+  std::erase_if(all, [&](const ProcessRecord& run) { return run.name == gone.name; });
+  all.push_back(ProcessRecord{.name = gone.name, .status = "does-not-fit", .reason = "8 bytes are needed", .scale = 0.2});
+  const Results results(s, all);
+  EXPECT_EQ(results.estimate(s.cases[0], "ms").n, 6);
+  EXPECT_LT(results.estimate(s.cases[0], "ms").interval.high, 1e3);
+  EXPECT_EQ(results.estimate(gone, "ms").gap, "does-not-fit");
 }
 
 TEST(StudyResults, a_ratio_is_taken_in_each_block_and_a_speed_up_is_its_inverse) {

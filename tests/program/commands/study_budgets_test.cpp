@@ -57,6 +57,9 @@ TEST_P(StudyBudgets, is_kept_and_its_report_says_what_did_not_run) {
     const std::string status = one["status"];
     EXPECT_TRUE(status == "ok" || status == "does-not-fit" || status == "missing") << one["case"] << ": " << status << ": " << one["reason"];
   }
+  if (is_full_run()) {
+    EXPECT_TRUE(std::ranges::any_of(runs, [](const auto& run) { return run.second["status"] == "ok"; })) << "nothing was measured";
+  }
   const std::string report = read_text(folder() / "r/report.md");
   EXPECT_NE(report.find("Measured: "), std::string::npos) << report;
   const study::Study quick = study::without_peers(study::read_study(study::find_study(GetParam()), study::Extent::quick));

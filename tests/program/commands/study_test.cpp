@@ -9,7 +9,7 @@
 
 #include "engine/base/resource_limits.h"
 #include "engine/base/usage/power_meter.h"
-#include "frontends/study/case_process.h"
+#include "frontends/study/runner/case_process.h"
 #include "tests/support/program/command_line_fixture.h"
 
 namespace gemel::testing {
@@ -17,13 +17,13 @@ namespace {
 
 class StudyCommand : public CommandLine {
  protected:
-  /// Four cases that take a moment each, and one that does not fit.
-  std::string file(int blocks = 3) {
-    std::ofstream(folder() / "own.toml") << "most_repeats = " << blocks << R"(
+  /// Four cases that take a moment each, and one that does not fit. More than three steps can be shortened by a budget.
+  std::string file(int blocks = 3, int steps = 3) {
+    std::ofstream(folder() / "own.toml") << "most_repeats = " << blocks
+                                         << "\nspec = { command = \"bench infer\", input = \"1x32x32\", warmup = 1, runs = " << steps << R"( }
 title = "My own"
 question = "Is it?"
 narrow = 1e-9
-spec = { command = "bench infer", input = "1x32x32", warmup = 1, runs = 3 }
 [[grid]]
 axes = { model = ["lenet"], frontend = ["eager", "graph"], batch-size = [1, 4] }
 [[grid]]
@@ -55,7 +55,7 @@ expected = "below 1"
   }
   static std::map<std::string, int> times_run(const std::vector<Json>& runs) {
     std::map<std::string, int> out;
-    for (const Json& run : runs) ++out[run["case"].get<std::string>() + " " + run["repeat"].dump()];
+    for (const Json& run : runs) ++out[run["case"].get<std::string>() + " " + run["repeat"].dump() + " " + run["scale"].dump()];
     return out;
   }
 };
@@ -98,7 +98,7 @@ TEST_F(StudyCommand, runs_ones_own_study_and_writes_its_report) {
 }
 
 TEST_F(StudyCommand, that_is_killed_at_ten_random_moments_goes_on_and_runs_nothing_twice) {
-  const Words words{"study", "run", file(4), "--out", in_folder("k"), "--resume"};
+  const Words words{"study", "run", file(4, 20), "--out", in_folder("k"), "--resume"};
   const auto seed = std::random_device()();
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937 random(seed);
@@ -118,7 +118,11 @@ TEST_F(StudyCommand, that_is_killed_at_ten_random_moments_goes_on_and_runs_nothi
   const Outcome o = run(words);
   EXPECT_EQ(o.status, 0) << o.err;
   const std::vector<Json> all = runs("k");
-  EXPECT_EQ(all.size(), 17u);
+  EXPECT_EQ(all.size(), 21u) << "the pilot's four, four blocks of four, and once the one that does not fit";
+  for (const Json& run : all)
+    if (run["status"] == "ok") {
+      EXPECT_EQ(run["samples_ms"].size(), run["scale"] == 1 ? 20u : 4u) << run;
+    }
   for (const auto& [name, times] : times_run(all)) EXPECT_EQ(times, 1) << name;
   std::set<int> orders;
   for (const Json& run : all) orders.insert(run["order"].get<int>());
@@ -132,6 +136,29 @@ TEST_F(StudyCommand, whose_budget_has_ended_says_what_did_not_run_and_goes_on) {
   EXPECT_NE(read_text(folder() / "b/report.md").find("not run: the budget ended before"), std::string::npos);
   ASSERT_EQ(run(joined(words, {"--resume"})).status, 0);
   EXPECT_EQ(runs("b").size(), 13u);
+}
+
+TEST_F(StudyCommand, whose_budget_is_short_runs_fewer_steps_and_says_so) {
+  const Words words{"study", "run", file(2, 20000), "--out", in_folder("s"), "--budget"};
+  const Outcome o = run(joined(words, {"0.2"}));
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.err.find("to keep to the budget each process runs 20 % of the study's steps"), std::string::npos) << o.err;
+  const double scale = Json::parse(read_text(folder() / "s/study.json"))["scale"];
+  EXPECT_EQ(scale, 0.2);
+  std::size_t measured = 0;
+  for (const Json& run : runs("s")) {
+    EXPECT_EQ(run["scale"], scale);
+    if (run["status"] != "ok") continue;
+    EXPECT_EQ(run["samples_ms"].size(), 4000u);
+    ++measured;
+  }
+  EXPECT_GE(measured, 1u);
+  EXPECT_NE(read_text(folder() / "s/report.md").find("To end within its budget each process ran 20 % of the steps that the study asks for."),
+            std::string::npos);
+  const std::size_t before = runs("s").size();
+  ASSERT_EQ(run(joined(words, {"10", "--resume"})).status, 0);
+  EXPECT_GT(runs("s").size(), before);
+  for (const Json& run : runs("s")) EXPECT_EQ(run["scale"], scale) << "as it was decided";
 }
 
 TEST_F(StudyCommand, cases_that_fail_miss_something_or_take_too_long_are_gaps_with_their_reasons) {
@@ -184,6 +211,7 @@ y = "cpu"
 )";
   ASSERT_EQ(run({"study", "run", in_folder("used.toml"), "--out", in_folder("u")}).status, 0);
   for (const Json& run : runs("u")) {
+    if (run["scale"] != 1 && run["status"] == "ok") continue;  // the pilot
     if (run["case"] == "many") {
       EXPECT_EQ(run["status"], "missing");
       EXPECT_EQ(run["reason"], fmt::format("9999 cores are asked for, and this process may use {}", allowed_cores().count()));

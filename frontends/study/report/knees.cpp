@@ -1,4 +1,4 @@
-#include "frontends/study/knees.h"
+#include "frontends/study/report/knees.h"
 
 #include <fmt/format.h>
 

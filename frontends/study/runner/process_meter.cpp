@@ -1,4 +1,4 @@
-#include "frontends/study/process_meter.h"
+#include "frontends/study/runner/process_meter.h"
 
 #include <algorithm>
 

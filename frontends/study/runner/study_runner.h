@@ -1,8 +1,8 @@
 // StudyRunner: runs the cases of a study, each in a process of its own, in blocks of all cases in random order, and records every process at once.
 #pragma once
 
+#include "frontends/study/runner/study_options.h"
 #include "frontends/study/study.h"
-#include "frontends/study/study_options.h"
 
 namespace gemel::study {
 

@@ -1,4 +1,4 @@
-#include "frontends/study/program_output.h"
+#include "frontends/study/runner/program_output.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <filesystem>
 
-#include "frontends/study/results.h"
+#include "frontends/study/report/results.h"
 
 namespace gemel::study {
 

@@ -1,4 +1,4 @@
-#include "frontends/study/hypotheses.h"
+#include "frontends/study/report/hypotheses.h"
 
 #include <fmt/format.h>
 

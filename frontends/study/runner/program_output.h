@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <string>
 
-#include "frontends/study/child_process.h"
 #include "frontends/study/run_record.h"
+#include "frontends/study/runner/child_process.h"
 
 namespace gemel::study {
 

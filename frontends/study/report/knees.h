@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "frontends/study/page.h"
-#include "frontends/study/results.h"
+#include "frontends/study/report/page.h"
+#include "frontends/study/report/results.h"
 #include "frontends/study/statistics/knee.h"
 
 namespace gemel::study {

@@ -1,6 +1,6 @@
 // Tests the hypotheses of a study.
 #pragma once
-#include "frontends/study/results.h"
+#include "frontends/study/report/results.h"
 
 namespace gemel::study {
 

@@ -1,4 +1,4 @@
-#include "frontends/study/table_grid.h"
+#include "frontends/study/report/table_grid.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

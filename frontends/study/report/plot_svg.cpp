@@ -1,4 +1,4 @@
-#include "frontends/study/plot_svg.h"
+#include "frontends/study/report/plot_svg.h"
 
 #include <fmt/format.h>
 

@@ -1,9 +1,9 @@
-#include "frontends/study/page.h"
+#include "frontends/study/report/page.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "frontends/study/plot_svg.h"
+#include "frontends/study/report/plot_svg.h"
 
 namespace gemel::study {
 namespace {

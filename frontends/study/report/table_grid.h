@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
-#include "frontends/study/page.h"
-#include "frontends/study/plot_svg.h"
-#include "frontends/study/results.h"
+#include "frontends/study/report/page.h"
+#include "frontends/study/report/plot_svg.h"
+#include "frontends/study/report/results.h"
 
 namespace gemel::study {
 

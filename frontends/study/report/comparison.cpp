@@ -1,4 +1,4 @@
-#include "frontends/study/comparison.h"
+#include "frontends/study/report/comparison.h"
 
 #include <fmt/format.h>
 
@@ -7,9 +7,10 @@
 #include <optional>
 
 #include "engine/base/error.h"
-#include "frontends/study/results.h"
+#include "frontends/study/report/results.h"
 #include "frontends/study/statistics/bootstrap.h"
 #include "frontends/study/statistics/several_samples.h"
+#include "frontends/study/study_record.h"
 
 namespace gemel::study {
 namespace {

@@ -1,12 +1,12 @@
-#include "frontends/study/results.h"
+#include "frontends/study/report/results.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "frontends/study/hypotheses.h"
-#include "frontends/study/knees.h"
+#include "frontends/study/report/hypotheses.h"
+#include "frontends/study/report/knees.h"
 #include "frontends/study/statistics/bootstrap.h"
 #include "frontends/study/statistics/several_samples.h"
 #include "frontends/study/statistics/two_samples.h"
@@ -76,6 +76,7 @@ std::string text_of(const Estimate& e) {
 }
 
 Results::Results(const Study& study, std::vector<ProcessRecord> runs) : study_(study), runs_(std::move(runs)) {
+  std::erase_if(runs_, [&](const ProcessRecord& run) { return study.scale && run.scale != *study.scale && run.status == "ok"; });  // the pilot
   for (const ProcessRecord& run : runs_) by_case_[run.name].push_back(&run);
   for (const Hypothesis& h : study.hypotheses) verdicts_.push_back(tested(h, study, *this));
   adjust(&Verdict::p, &Verdict::p_adjusted);

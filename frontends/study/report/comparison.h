@@ -2,7 +2,7 @@
 #pragma once
 #include <filesystem>
 
-#include "frontends/study/page.h"
+#include "frontends/study/report/page.h"
 
 namespace gemel::study {
 

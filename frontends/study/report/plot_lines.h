@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "frontends/study/plot_svg.h"
-#include "frontends/study/results.h"
+#include "frontends/study/report/plot_svg.h"
+#include "frontends/study/report/results.h"
 
 namespace gemel::study {
 

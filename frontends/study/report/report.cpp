@@ -1,4 +1,4 @@
-#include "frontends/study/report.h"
+#include "frontends/study/report/report.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,11 +9,11 @@
 #include <set>
 
 #include "engine/base/files/file.h"
-#include "frontends/study/knees.h"
-#include "frontends/study/page.h"
-#include "frontends/study/plot_lines.h"
+#include "frontends/study/report/knees.h"
+#include "frontends/study/report/page.h"
+#include "frontends/study/report/plot_lines.h"
+#include "frontends/study/report/table_grid.h"
 #include "frontends/study/statistics/time_series.h"
-#include "frontends/study/table_grid.h"
 
 namespace gemel::study {
 namespace {
@@ -69,7 +69,7 @@ ListItems doubts_of(const Study& study, const Results& results) {
 }
 
 /// What was not measured as a whole but scaled from a part: epochs.
-std::string scaled(const Study& study, const Results& results) {
+std::string about_epochs(const Study& study, const Results& results) {
   std::set<std::size_t> measured;
   std::set<double> all;
   for (const Case& c : study.cases)
@@ -93,7 +93,11 @@ std::string first_line(const Study& study, const Results& results) {
     seconds += run.seconds;
   }
   const std::string in = blocks.size() == 1 ? "one block, in random order" : fmt::format("{} blocks, each in another random order", blocks.size());
-  return fmt::format("Measured: {} processes of {} cases in {}, {:.0f} s in all.{}", ok, study.cases.size(), in, seconds, scaled(study, results));
+  const double scale = study.scale.value_or(1);
+  const std::string shortened =
+      scale == 1 ? "" : fmt::format(" To end within its budget each process ran {:.0f} % of the steps that the study asks for.", 100 * scale);
+  return fmt::format("Measured: {} processes of {} cases in {}, {:.0f} s in all.{}{}", ok, study.cases.size(), in, seconds, shortened,
+                     about_epochs(study, results));
 }
 
 /// ", the ratio is 0.93 (0.91 to 0.95)"

@@ -1,4 +1,4 @@
-#include "frontends/study/child_process.h"
+#include "frontends/study/runner/child_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // One process of a case: how it is started, and what it leaves.
 #pragma once
 #include "frontends/study/run_record.h"
-#include "frontends/study/study_options.h"
+#include "frontends/study/runner/study_options.h"
 
 namespace gemel::study {
 

@@ -1,4 +1,4 @@
-#include "frontends/study/case_process.h"
+#include "frontends/study/runner/case_process.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -15,10 +15,10 @@
 #include "engine/base/files/file.h"
 #include "engine/base/numbers.h"
 #include "engine/base/resource_limits.h"
-#include "frontends/study/child_process.h"
 #include "frontends/study/peers/peers.h"
-#include "frontends/study/process_meter.h"
-#include "frontends/study/program_output.h"
+#include "frontends/study/runner/child_process.h"
+#include "frontends/study/runner/process_meter.h"
+#include "frontends/study/runner/program_output.h"
 #include "frontends/study/statistics/averages.h"
 
 namespace gemel::study {

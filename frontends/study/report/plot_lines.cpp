@@ -1,4 +1,4 @@
-#include "frontends/study/plot_lines.h"
+#include "frontends/study/report/plot_lines.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,0 +1,223 @@
+#include "frontends/study/runner/study_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <random>
+
+#include "engine/base/error.h"
+#include "engine/base/files/file.h"
+#include "frontends/study/peers/agreement.h"
+#include "frontends/study/peers/peers.h"
+#include "frontends/study/runner/case_process.h"
+#include "frontends/study/runner/child_process.h"
+#include "frontends/study/runner/program_output.h"
+#include "frontends/study/runner/progress.h"
+#include "frontends/study/study_record.h"
+
+namespace gemel::study {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+/// The cases in the random order of a block.
+std::vector<const Case*> shuffled(const Study& study, std::uint64_t seed, int block) {
+  std::vector<const Case*> out;
+  for (const Case& c : study.cases) out.push_back(&c);
+  std::mt19937_64 random(seed * 1'000'003 + static_cast<std::uint64_t>(block));
+  std::ranges::shuffle(out, random);
+  return out;
+}
+
+std::string left(double seconds) { return seconds < 90 ? fmt::format("{:.0f} s", seconds) : fmt::format("{:.0f} min", seconds / 60); }
+
+/// study.json, by which a folder is known; and the folder's earlier runs, where they are of the same study.
+std::vector<ProcessRecord> begin(const Study& study, const StudyOptions& options) {
+  fs::create_directories(options.folder);
+  const fs::path file = options.folder / kStudyRecord;
+  Json about{{"name", study.name},           {"title", study.title},           {"seed", options.seed},
+             {"platform", options.platform}, {"device", options.device},       {"extent", static_cast<int>(study.extent)},
+             {"study", study.text},          {"peers", options.peers.string()}};
+  for (const Case& c : study.cases) about["cases"].push_back({{"name", c.name}, {"spec", c.spec}});
+  if (fs::exists(file)) {
+    if (!options.resume)
+      throw UsageError(fmt::format("study: {} holds a study's results; accepted: --resume to go on with it, or another --out", options.folder.string()));
+    const Json before = Json::parse(text_of(file), nullptr, false);
+    for (const char* key : {"cases", "seed", "platform", "device"})
+      if (!before.is_object() || before.value(key, Json()) != about[key])
+        throw UsageError(
+            fmt::format("study: {} holds another study's results (its {} differ); accepted: the same study, extent, seed and device, or another --out",
+                        options.folder.string(), key));
+    return read_runs(options.folder);
+  }
+  write_file_atomically(file, [&](FileWriter& out) { out.write(about.dump(1) + "\n"); });
+  return {};
+}
+
+/// Leaves what the device can do at most in a file, for the plots that show it.
+void measure_peak(const Study& study, const StudyOptions& options) {
+  const fs::path file = options.folder / kPeakFile, errors = options.folder / "last-run" / "stderr";
+  if (is_there(file) || std::ranges::none_of(study.plots, &Plot::has_bound)) return;
+  fs::create_directories(errors.parent_path());
+  std::vector<std::string> words{options.program.string(), "devices", "--measure", "--json"};
+  if (!options.platform.empty()) words.insert(words.end(), {"--platform", options.platform});
+  if (!options.device.empty()) words.insert(words.end(), {"--device", options.device});
+  options.say("the device's peak");
+  constexpr double kTimeout = 60;
+  const fs::path measured = errors.parent_path() / "stdout";
+  if (const ChildResult ended = run({.words = words, .output = measured, .errors = errors, .timeout_s = kTimeout}); ended.status != 0) {
+    options.say(fmt::format("  plots are without the device's bound: {}", ended.timed_out ? "its measurement takes too long" : last_line(text_of(errors))));
+    return;
+  }
+  write_file_atomically(file, [&](FileWriter& out) { out.write(text_of(measured)); });
+}
+
+/// Blocks of all cases, until enough is known or the budget ends. Within a budget a pilot comes first: a process of each case, with as few steps as it can
+/// have, of which the scale of all later ones follows. Where no more steps fit, the pilot is the first block.
+class Schedule {
+ public:
+  Schedule(const Study& study, const StudyOptions& options, std::vector<ProcessRecord> before)
+      : study_(study), options_(options), record_(options.folder, before), runs_(std::move(before)), agreement_(options) {}
+
+  void run() {
+    std::optional<double> scale = recorded_scale(options_.folder);
+    if (!scale && (!has_budget() || !can_be_shortened())) record_scale(options_.folder, *(scale = 1));
+    progress_.emplace(study_, runs_, scale.value_or(kLeastScale));
+    if (!scale) decide_scale();
+    const bool is_planned = has_budget();
+    std::map<std::string, int> repeats;  // in the first blocks, by case
+    if (is_planned) repeats = progress_->repeats_within(study_.least_repeats, left_of_budget());
+    for (int block = 0; block < study_.most_repeats && !budget_has_ended_; ++block) {
+      std::vector<const Case*> due = shuffled(study_, options_.seed, block);
+      if (is_planned && block < study_.least_repeats) std::erase_if(due, [&](const Case* c) { return !is_due(repeats[c->name], block); });
+      run_block(fmt::format("block {}", block + 1), due, block);
+      if (block + 1 >= study_.least_repeats && progress_->is_enough()) return;
+    }
+  }
+
+ private:
+  bool has_budget() const { return options_.budget_s > 0; }
+  double left_of_budget() const { return options_.budget_s - std::chrono::duration<double>(Clock::now() - begin_).count() - reserve_; }
+  /// Spreads so many runs over the first blocks, the first of them in the first one.
+  bool is_due(int repeats, int block) const {
+    const auto runs_before = [&](int of) { return (of * repeats + study_.least_repeats - 1) / study_.least_repeats; };
+    return runs_before(block + 1) > runs_before(block);
+  }
+
+  bool can_be_shortened() const {
+    return std::ranges::any_of(study_.cases, [](const Case& c) { return scaled(c.spec, kLeastScale) != c.spec; });
+  }
+
+  void decide_scale() {
+    // A peer's check and the compiling of its kernels may take all of a budget: Gemel's own cases come first, and keep what their blocks need.
+    std::vector<const Case*> own = shuffled(study_, options_.seed, 0);
+    const auto peers = std::ranges::stable_partition(own, [](const Case* c) { return !c->is_of_peer(); });
+    const std::vector<const Case*> of_peers(peers.begin(), peers.end());
+    own.erase(peers.begin(), own.end());
+    run_block("pilot", own, 0);
+    if (!of_peers.empty() && !budget_has_ended_) {
+      reserve_ = std::min(0.5 * options_.budget_s, (study_.least_repeats - 1) * progress_->seconds_of_block(true));
+      run_block("pilot", of_peers, 0);
+      reserve_ = 0;
+      budget_has_ended_ = false;
+    }
+    double scale = scale_within(progress_->costs(), study_.least_repeats, left_of_budget());
+    if (constexpr double kWorthAnotherBlock = 1.25; scale < kWorthAnotherBlock * kLeastScale) scale = kLeastScale;
+    record_scale(options_.folder, scale);
+    if (scale != kLeastScale) progress_.emplace(study_, runs_, scale);
+    if (scale != 1) options_.say(fmt::format("to keep to the budget each process runs {:.0f} % of the study's steps", 100 * scale));
+  }
+
+  void run_block(const std::string& what, const std::vector<const Case*>& cases, int block) {
+    std::size_t done = 0;
+    for (const Case* c : cases) {
+      ++done;
+      if (!progress_->goes_on(*c, block)) continue;
+      if (has_budget() && left_of_budget() < progress_->seconds(*c)) {
+        budget_has_ended_ = true;
+        continue;  // a shorter case may fit
+      }
+      options_.say(fmt::format(
+          "{}, case {} of {}: {}; {}", what, done, cases.size(), c->name,
+          has_budget() ? fmt::format("at most {} left", left(left_of_budget())) : fmt::format("a block takes {}", left(progress_->seconds_of_block()))));
+      run_case(*c, block);
+    }
+  }
+  void run_case(const Case& c, int block) {
+    const double rest = has_budget() ? std::max(left_of_budget(), 1.0) : study_.timeout_s;
+    ProcessRecord run;
+    try {
+      run = run_case_once(c, block, std::min(study_.timeout_s, rest));
+    } catch (const Interrupted&) {
+      throw DataError(fmt::format("study: interrupted; go on with --resume --out {}", options_.folder.string()));
+    }
+    if (run.status == "timeout" && rest < study_.timeout_s) {  // the budget's end, not the case's fault
+      budget_has_ended_ = true;
+      return;
+    }
+    if (run.status != "ok") options_.say(fmt::format("  {}: {}", run.status, run.reason));
+    run.order = progress_->order() + 1;
+    run.name = c.name;
+    run.repeat = block;
+    run.scale = progress_->scale();
+    record_.append(run);
+    progress_->add(run);
+    runs_.push_back(std::move(run));
+  }
+
+  /// A peer's measurement comes behind the check that it computes what Gemel does.
+  ProcessRecord run_case_once(const Case& c, int block, double timeout_s) {
+    Case one = c;
+    if (!c.is_of_peer()) {
+      one.spec = scaled(c.spec, progress_->scale());
+      return run_once({one, block, timeout_s}, study_, options_);
+    }
+    std::string missing;
+    one.spec = with_data(scaled(whole_spec(c), progress_->scale()), study_, options_, missing);
+    if (!missing.empty()) return {.status = "missing", .reason = missing, .spec = one.spec};
+    const auto begin = Clock::now();
+    ProcessRecord checked = agreement_.check(one, timeout_s);
+    if (checked.status != "ok") return checked;
+    one.spec = checked.spec;
+    const double rest = std::max(1.0, timeout_s - std::chrono::duration<double>(Clock::now() - begin).count());
+    ProcessRecord out = run_once({one, block, rest}, study_, options_);
+    out.agreement = checked.agreement;
+    return out;
+  }
+  /// A peer's program knows no defaults.
+  const Json& whole_spec(const Case& c) {
+    if (const auto it = whole_specs_.find(c.name); it != whole_specs_.end()) return it->second;
+    return whole_specs_[c.name] = spec_for_peer(c, check(c, options_), options_);
+  }
+
+  const Study& study_;
+  const StudyOptions& options_;
+  RunRecord record_;
+  std::vector<ProcessRecord> runs_;
+  std::optional<Progress> progress_;
+  Agreement agreement_;
+  std::map<std::string, Json> whole_specs_;
+  Clock::time_point begin_ = Clock::now();
+  double reserve_ = 0;  // seconds of the budget that are kept for later
+  bool budget_has_ended_ = false;
+};
+
+}  // namespace
+
+void run_study(const Study& study, const StudyOptions& options) {
+  const bool goes_on = is_there(options.folder / kStudyRecord);
+  if (!goes_on) {
+    for (const Case& c : study.cases) check(c, options);
+    check_data(study, options);
+  }
+  std::vector<ProcessRecord> before = begin(study, options);
+  measure_peak(study, options);
+  Schedule(study, options, std::move(before)).run();
+  fs::remove_all(options.folder / "last-run");
+}
+
+}  // namespace gemel::study

@@ -1,0 +1,19 @@
+// study.json in a folder of results: the study that they are of, as it was when it ran.
+#pragma once
+#include <filesystem>
+#include <optional>
+
+#include "frontends/study/study.h"
+
+namespace gemel::study {
+
+inline constexpr const char* kStudyRecord = "study.json";
+
+/// @throws DataError where the folder holds no results
+Study recorded_study(const std::filesystem::path& folder);
+
+/// The share of the study's steps that its processes run, once it is decided.
+std::optional<double> recorded_scale(const std::filesystem::path& folder);
+void record_scale(const std::filesystem::path& folder, double scale);
+
+}  // namespace gemel::study
