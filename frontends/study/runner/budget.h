@@ -8,7 +8,7 @@ namespace gemel::study {
 
 /// The smallest share of a spec's steps, epochs and pictures that a process runs, and the fewest steps.
 inline constexpr double kLeastScale = 0.2;
-inline constexpr int kLeastSteps = 3;
+inline constexpr int kLeastSteps = 4;  // of training the first does not count
 
 /// The spec with this share of its steps, or of its epochs and, below one epoch, of its pictures.
 Json scaled(Json spec, double scale);

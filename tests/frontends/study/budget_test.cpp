@@ -14,7 +14,7 @@ Json spec(const char* text) { return Json::parse(text); }
 
 TEST(StudyBudget, scales_steps_then_epochs_then_pictures) {
   EXPECT_EQ(scaled(spec(R"({"runs": 20, "warmup": 3})"), 0.5), spec(R"({"runs": 10, "warmup": 3})"));
-  EXPECT_EQ(scaled(spec(R"({"runs": 8})"), 0.2), spec(R"({"runs": 3})")) << "three steps at least";
+  EXPECT_EQ(scaled(spec(R"({"runs": 8})"), 0.2), spec(R"({"runs": 4})")) << "four steps at least";
   EXPECT_EQ(scaled(spec(R"({"runs": 2})"), 0.2), spec(R"({"runs": 2})"));
   EXPECT_EQ(scaled(spec(R"({"steps": 32, "limit": 2000, "epochs": 1})"), 0.25), spec(R"({"steps": 8, "limit": 2000, "epochs": 1})"));
   EXPECT_EQ(scaled(spec(R"({"epochs": 10, "limit": 2000})"), 0.5), spec(R"({"epochs": 5, "limit": 2000})"));

@@ -17,7 +17,7 @@ namespace {
 
 class StudyCommand : public CommandLine {
  protected:
-  /// Four cases that take a moment each, and one that does not fit. More than three steps can be shortened by a budget.
+  /// Four cases that take a moment each, and one that does not fit. More than four steps can be shortened by a budget.
   std::string file(int blocks = 3, int steps = 3) {
     std::ofstream(folder() / "own.toml") << "most_repeats = " << blocks
                                          << "\nspec = { command = \"bench infer\", input = \"1x32x32\", warmup = 1, runs = " << steps << R"( }
