@@ -103,7 +103,8 @@ std::string first_line(const Study& study, const Results& results) {
 /// ", the ratio is 0.93 (0.91 to 0.95)"
 std::string effect_of(const Verdict& v) {
   if (!v.effect) return "";
-  return fmt::format(", the {} is {:.3g}{}", v.effect_is, *v.effect, v.interval && v.n > 1 ? fmt::format(" ({:.3g} to {:.3g})", v.interval->low, v.interval->high) : "");
+  return fmt::format(", the {} is {:.3g}{}", v.effect_is, *v.effect,
+                     v.interval && v.n > 1 ? fmt::format(" ({:.3g} to {:.3g})", v.interval->low, v.interval->high) : "");
 }
 
 std::string shown(const Json& found, const char* key) { return found.contains(key) ? fmt::format("{:.1e}", found[key].get<double>()) : ""; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace gemel::study {
 namespace {
@@ -75,6 +76,19 @@ std::vector<int> repeats_within(const std::vector<double>& costs, int blocks, do
     (total(repeats(level)) <= seconds ? low : high) = level;
   }
   return repeats(low);
+}
+
+std::vector<int> spread_ranks(int blocks) {
+  const auto reversed = [](int block) {
+    unsigned out = 0;
+    for (int bit = 0; bit < 16; ++bit) out = (out << 1) | ((static_cast<unsigned>(block) >> bit) & 1);
+    return out;
+  };
+  std::vector<int> order(static_cast<std::size_t>(blocks)), ranks(order.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, reversed);
+  for (int rank = 0; rank < blocks; ++rank) ranks[static_cast<std::size_t>(order[static_cast<std::size_t>(rank)])] = rank;
+  return ranks;
 }
 
 }  // namespace gemel::study

@@ -34,4 +34,8 @@ double scale_within(const std::vector<CaseCost>& cases, int blocks, double secon
 /// others each for about the same time. @param costs  seconds of a process of each case
 std::vector<int> repeats_within(const std::vector<double>& costs, int blocks, double seconds);
 
+/// By block, its rank in an order whose first few, however many, are spread over all blocks, the first block before all: a case that runs n times does so in
+/// the blocks of ranks below n, and shares these with each case that runs at least as often.
+std::vector<int> spread_ranks(int blocks);
+
 }  // namespace gemel::study

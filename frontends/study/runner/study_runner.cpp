@@ -10,6 +10,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
+#include "engine/base/numbers.h"
 #include "frontends/study/peers/agreement.h"
 #include "frontends/study/peers/peers.h"
 #include "frontends/study/runner/case_process.h"
@@ -90,10 +91,11 @@ class Schedule {
     if (!scale) decide_scale();
     const bool is_planned = has_budget();
     std::map<std::string, int> repeats;  // in the first blocks, by case
+    const std::vector<int> ranks = spread_ranks(study_.least_repeats);
     if (is_planned) repeats = progress_->repeats_within(study_.least_repeats, left_of_budget());
     for (int block = 0; block < study_.most_repeats && !budget_has_ended_; ++block) {
       std::vector<const Case*> due = shuffled(study_, options_.seed, block);
-      if (is_planned && block < study_.least_repeats) std::erase_if(due, [&](const Case* c) { return !is_due(repeats[c->name], block); });
+      if (is_planned && block < study_.least_repeats) std::erase_if(due, [&](const Case* c) { return ranks[at(block)] >= repeats[c->name]; });
       run_block(fmt::format("block {}", block + 1), due, block);
       if (block + 1 >= study_.least_repeats && progress_->is_enough()) return;
     }
@@ -102,11 +104,6 @@ class Schedule {
  private:
   bool has_budget() const { return options_.budget_s > 0; }
   double left_of_budget() const { return options_.budget_s - std::chrono::duration<double>(Clock::now() - begin_).count() - reserve_; }
-  /// Spreads so many runs over the first blocks, the first of them in the first one.
-  bool is_due(int repeats, int block) const {
-    const auto runs_before = [&](int of) { return (of * repeats + study_.least_repeats - 1) / study_.least_repeats; };
-    return runs_before(block + 1) > runs_before(block);
-  }
 
   bool can_be_shortened() const {
     return std::ranges::any_of(study_.cases, [](const Case& c) { return scaled(c.spec, kLeastScale) != c.spec; });

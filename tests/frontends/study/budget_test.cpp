@@ -50,6 +50,11 @@ TEST(StudyBudget, cheap_cases_run_as_often_as_wanted_and_the_others_for_equal_ti
   EXPECT_LE(std::inner_product(costs.begin(), costs.end(), some.begin(), 0.0), 240);
 }
 
+TEST(StudyBudget, few_runs_are_spread_over_all_blocks_and_share_them_with_cases_that_run_oftener) {
+  EXPECT_EQ(spread_ranks(6), (std::vector<int>{0, 3, 2, 5, 1, 4}));
+  EXPECT_EQ(spread_ranks(1), std::vector<int>{0});
+}
+
 TEST(StudyBudget, counts_runs_of_its_scale_and_gaps_of_any) {
   Study study;
   for (const char* name : {"a", "b", "c"}) study.cases.push_back({.name = name, .factors = Json::object(), .spec = spec(R"({"runs": 100})")});
