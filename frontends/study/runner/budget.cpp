@@ -47,6 +47,12 @@ double CaseCost::seconds(double scale) const {
   return fixed_s_ + step_s_ * steps;
 }
 
+CaseCost CaseCost::less(double spared_s) const {
+  CaseCost out = *this;
+  out.fixed_s_ = std::max(0.0, fixed_s_ - spared_s);
+  return out;
+}
+
 double scale_within(const std::vector<CaseCost>& cases, int blocks, double seconds) {
   const auto fits = [&](double scale) {
     double block = 0;

@@ -19,6 +19,8 @@ class CaseCost {
   /// @param spec  of the case, unscaled
   CaseCost(const Json& spec, const ProcessRecord& run);
   double seconds(double scale) const;
+  /// Of later processes, which are spared so many seconds of what does not depend on the scale.
+  CaseCost less(double spared_s) const;
 
  private:
   Json spec_;

@@ -7,6 +7,17 @@
 
 namespace gemel::study {
 
+namespace {
+
+/// None: it is not known.
+std::optional<double> first_step_s(const ProcessRecord& run) {
+  if (run.metrics.contains("first_time")) return 1e-3 * run.metrics["first_time"].get<double>();
+  const bool is_train = run.spec.is_object() && run.spec.value("command", "") == "train";
+  return is_train && !run.samples_ms.empty() ? std::optional(1e-3 * run.samples_ms[0].get<double>()) : std::nullopt;
+}
+
+}  // namespace
+
 Progress::Progress(const Study& study, const std::vector<ProcessRecord>& before, double scale)
     : study_(study), scale_(scale), metric_(study.tables.empty() ? "ms" : study.tables[0].metric) {
   for (const ProcessRecord& run : before) add(run);
@@ -20,12 +31,18 @@ void Progress::add(const ProcessRecord& run) {
   known.next_block = std::max(known.next_block, run.repeat + 1);
   ++known.done;
   known.seconds = run.seconds;
+  if (const auto first = first_step_s(run); first && run.peer() == kGemel) {
+    if (known.done == 1) known.first_step_s = first;
+    least_first_step_s_ = std::min(*first, least_first_step_s_.value_or(*first));
+  }
   known.is_gap = known.is_gap || is_gap;
   const std::string metric = run.metrics.contains(metric_) ? metric_ : "ms";  // of what the first table does not show
   if (run.metrics.contains(metric)) known.values.push_back(run.metrics[metric].get<double>());
   const auto c = std::ranges::find(study_.cases, run.name, &Case::name);
   if (!is_gap && c != study_.cases.end()) known.cost.emplace(c->spec, run);
 }
+
+double Progress::one_off_s(const Known& known) const { return known.done == 1 && known.first_step_s ? *known.first_step_s - *least_first_step_s_ : 0; }
 
 bool Progress::is_gap(const Case& c) const {
   const auto it = known_.find(c.name);
@@ -39,9 +56,9 @@ bool Progress::goes_on(const Case& c, int block) const {
 
 double Progress::seconds(const Case& c) const {
   const auto it = known_.find(c.name);
-  if (it != known_.end()) return it->second.seconds;
+  if (it != known_.end()) return it->second.seconds - one_off_s(it->second);
   double sum = 0;
-  for (const auto& [name, known] : known_) sum += known.seconds;
+  for (const auto& [name, known] : known_) sum += known.seconds - one_off_s(known);
   return known_.empty() ? 0 : sum / static_cast<double>(known_.size());
 }
 
@@ -55,7 +72,7 @@ double Progress::seconds_of_block(bool of_gemel_alone) const {
 std::vector<CaseCost> Progress::costs() const {
   std::vector<CaseCost> out;
   for (const auto& [name, known] : known_)
-    if (known.cost && !known.is_gap) out.push_back(*known.cost);
+    if (known.cost && !known.is_gap) out.push_back(known.cost->less(one_off_s(known)));
   return out;
 }
 

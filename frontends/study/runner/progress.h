@@ -19,7 +19,7 @@ class Progress {
   std::int64_t order() const { return order_; }
   /// Whether the case has no gap, and is yet to run in this block.
   bool goes_on(const Case& c, int block) const;
-  /// Seconds of a process, as it took when the case ran last; else as the mean of the others did.
+  /// Seconds of a process, as it took when the case ran last, without kernels that only its first one had to build; else as the mean of the others did.
   double seconds(const Case& c) const;
   /// Of all cases that go on, or of those of Gemel alone.
   double seconds_of_block(bool of_gemel_alone = false) const;
@@ -34,15 +34,19 @@ class Progress {
   struct Known {
     int next_block = 0, done = 0;
     double seconds = 0;
+    std::optional<double> first_step_s;  // of its first process, of Gemel
     bool is_gap = false;
     std::optional<CaseCost> cost;
     std::vector<double> values;
   };
   bool is_gap(const Case& c) const;
+  /// Seconds that the case's only process took because it was the first: its first step over the shortest first step of all, which found its kernels built.
+  double one_off_s(const Known& known) const;
   const Study& study_;
   double scale_;
   std::string metric_;  // by whose intervals it is decided whether more blocks are needed
   std::map<std::string, Known> known_;
+  std::optional<double> least_first_step_s_;  // of Gemel's processes
   std::int64_t order_ = 0;
 };
 

@@ -64,10 +64,26 @@ TEST(StudyBudget, counts_runs_of_its_scale_and_gaps_of_any) {
   EXPECT_FALSE(progress.goes_on(study.cases[1], 0));
   EXPECT_TRUE(progress.goes_on(study.cases[1], 1));
   EXPECT_FALSE(progress.goes_on(study.cases[2], 1));
+  EXPECT_EQ(progress.costs().size(), 1u);
   const auto repeats = progress.repeats_within(6, 6 * 4.0 + 5 * 7.0);  // a costs the mean of the others, (7 + 1) / 2
   EXPECT_EQ(repeats.at("a"), 6);
   EXPECT_EQ(repeats.at("b"), 6) << "one of them is done";
   EXPECT_EQ(repeats.count("c"), 0u);
+}
+
+TEST(StudyBudget, does_not_count_what_only_a_case_s_first_process_builds) {
+  Study study;
+  for (const char* name : {"a", "b"}) study.cases.push_back({.name = name, .factors = Json::object(), .spec = spec(R"({"runs": 20})")});
+  ProcessRecord cold = run_of("a", 13, 20), warm = run_of("b", 4, 20);
+  cold.metrics["first_time"] = 10500.0;
+  warm.metrics["first_time"] = 500.0;
+  Progress progress(study, {cold, warm}, 1);
+  EXPECT_DOUBLE_EQ(progress.seconds(study.cases[0]), 3);
+  EXPECT_DOUBLE_EQ(progress.seconds(study.cases[1]), 4);
+  EXPECT_DOUBLE_EQ(progress.costs()[0].seconds(1), 3);
+  cold.repeat = 1;
+  progress.add(cold);
+  EXPECT_DOUBLE_EQ(progress.seconds(study.cases[0]), 13) << "it builds anew each time";
 }
 
 }  // namespace
