@@ -3,6 +3,8 @@
 #include <fmt/ranges.h>
 
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "engine/base/error.h"
 #include "parallel/watch/hub_and_member.h"
@@ -58,7 +60,10 @@ class WatchMember : public WatchSide {
   }
   void check(Time now) override {
     if (connecting_ && now - begun_ > watch_seconds(here_.options.connect_s)) give_up();
-    if (open() && !leaving_ && silent(heard_, now)) lose(silence_of(0));
+    if (open() && !leaving_ && silent(heard_, now)) {
+      loop_.close(*std::exchange(hub_, std::nullopt));  // rank 0 may still hear this rank, and take it for well
+      lose(silence_of(0));
+    }
   }
   void restart(Time now) override { begun_ = heard_ = now; }
 

@@ -102,12 +102,19 @@ Job::~Job() = default;
 
 /// In the watch's thread. Waits end with an error, so that the run is recorded as one that failed.
 void Job::lost(const parallel::Loss& loss) {
-  is_given_up_ = is_loss_of_this(loss);
+  const bool is_own = is_loss_of_this(loss), is_cut_off = may_be_cut_off(loss);
+  is_given_up_ = is_own || is_cut_off;
   if (is_over_.exchange(true)) return;
   const int speaker = loss.ranks.empty() && loss.rank == 0 ? 1 : 0;  // an error of its own rank 0 tells itself
   const std::string line = parallel::describe(loss, size(), rank(), watch_->waiting_for());
-  if (rank() == speaker) tell(line);
-  if (rank() == speaker && outlives_ranks()) tell_end(Launched::failed());
+  if (is_cut_off) {
+    tell_launcher(loss);
+  } else if (is_own && outlives_ranks()) {
+    tell(given_up_text(rank(), size()));
+  } else if (rank() == speaker) {
+    tell(line);
+    if (outlives_ranks()) tell_end(Launched::failed());
+  }
   communication_->abort(line);
   {
     const std::lock_guard lock(means_mutex_);
@@ -124,6 +131,7 @@ void Job::lost(const parallel::Loss& loss) {
 void Job::departed(const parallel::Loss& loss) {
   if (is_over_) return;
   tell(parallel::describe(loss, size(), rank(), "") + "; the others go on");
+  tell_gone_on_without(loss.rank);
   const std::lock_guard lock(means_mutex_);
   if (means_.lose) means_.lose(loss.rank, loss.why);
 }
@@ -154,9 +162,17 @@ void Job::end_within(double seconds) {
   }).detach();
 }
 
+/// Where the job goes on without a rank, one that hears nothing of rank 0 does not know which of the two is lost to the others. The launcher hears of both.
+bool Job::may_be_cut_off(const parallel::Loss& loss) const { return outlives_ranks() && rank() != 0 && loss.ranks.empty() && loss.rank == 0; }
+
 /// Of an error that a rank reported it needs no word: the job's exit status is that of an error.
 void Job::tell_launcher(const parallel::Loss& loss) const {
-  if (loss.ranks.empty()) tell_loss(launched_, rank(), {.rank = loss.rank, .ranks = size(), .host = loss.host, .why = loss.why});
+  if (!loss.ranks.empty()) return;
+  const LostRank lost{.rank = loss.rank, .ranks = size(), .host = loss.host, .why = loss.why};
+  if (may_be_cut_off(loss))
+    tell_loss_of_rank_0(rank(), lost);
+  else
+    tell_loss(launched_, rank(), lost);
 }
 
 /// Where not every rank of this machine computes all the time, of cores that all are bound to.
@@ -210,8 +226,8 @@ int Job::carry_out(const std::function<int()>& body) {
     }
     const auto loss = watch_->report(why);
     communication_->abort(why);
-    is_given_up_ = loss && is_loss_of_this(*loss);
-    if (loss) tell_launcher(*loss);  // the error may come of it
+    is_given_up_ = loss && (is_loss_of_this(*loss) || may_be_cut_off(*loss));
+    if (loss && !is_loss_of_this(*loss)) tell_launcher(*loss);  // the error may come of it
     if (!loss)
       tell(why);
     else if (rank() == 0)

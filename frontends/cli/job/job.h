@@ -95,6 +95,7 @@ class Job {
   bool is_loss_of_this(const parallel::Loss& loss) const;
   int cores_where_some_sleep() const;
   void end_within(double seconds);
+  bool may_be_cut_off(const parallel::Loss& loss) const;
   void tell_launcher(const parallel::Loss& loss) const;
   ParallelOptions options_;
   Launched launched_;
@@ -102,7 +103,7 @@ class Job {
   std::unique_ptr<parallel::CommunicationThread> communication_;
   std::unique_ptr<parallel::FailureDetector> watch_;
   std::atomic<bool> is_over_ = false;
-  std::atomic<bool> is_given_up_ = false;  // the job may go on without this rank; rank 0 tells how it ends
+  std::atomic<bool> is_given_up_ = false;  // the job may go on without this rank, which does not tell how it ends
   std::mutex means_mutex_;
   OwnMeans means_;
 };

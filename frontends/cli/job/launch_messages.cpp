@@ -11,6 +11,7 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -47,6 +48,14 @@ LostRank LostRank::of(const Json& json) {
   return out;
 }
 
+Json ToldLoss::json() const {
+  Json out = lost.json();
+  out["told_by"] = by;
+  return out;
+}
+
+ToldLoss ToldLoss::of(const Json& json) { return {json.at("told_by").get<int>(), LostRank::of(json)}; }
+
 std::string Launched::text() const {
   Json out{{"checks", checks}, {"restart", restart}, {"survives", survives}, {"losses", losses}};
   if (lost) out["lost"] = lost->json();
@@ -74,7 +83,8 @@ Launched Launched::here() {
 
 namespace {
 
-constexpr std::string_view kBegins = "ranks may be lost", kEnds = "the job ends with status ";
+constexpr std::string_view kBegins = "ranks may be lost", kEnds = "the job ends with status ", kWithout = "the job goes on without rank ",
+                           kLosesRank0 = "rank 0 is lost ";
 
 void tell_launcher(const std::string& what) {
   const std::string text = fmt::format("{}{}\n", kLauncherLine, what);
@@ -85,24 +95,47 @@ void tell_launcher(const std::string& what) {
 
 void tell_begin() { tell_launcher(std::string(kBegins)); }
 void tell_end(int status) { tell_launcher(fmt::format("{}{}", kEnds, status)); }
+void tell_gone_on_without(int rank) { tell_launcher(fmt::format("{}{}", kWithout, rank)); }
+void tell_loss_of_rank_0(int rank, const LostRank& rank_0) { tell_launcher(std::string(kLosesRank0) + text_of(ToldLoss{rank, rank_0}.json())); }
+
+namespace {
+
+/// @return what follows
+std::optional<std::string_view> behind(std::string_view begin, std::string_view line) {
+  return line.starts_with(begin) ? std::optional(line.substr(begin.size())) : std::nullopt;
+}
+
+std::optional<int> number(std::string_view text) {
+  int out = 0;
+  return std::from_chars(text.data(), text.data() + text.size(), out).ec == std::errc() ? std::optional(out) : std::nullopt;
+}
+
+std::optional<ToldLoss> told_loss(std::string_view text) {
+  try {
+    return ToldLoss::of(Json::parse(text));
+  } catch (const Json::exception&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::string given_up_text(int rank, std::int64_t ranks) { return fmt::format("rank 0 has given up rank {} of {}, which ends", rank, ranks); }
 
 LauncherLine LauncherLine::of(std::string_view line) {
-  if (!line.starts_with(kLauncherLine)) return {};
-  line.remove_prefix(std::string_view(kLauncherLine).size());
-  if (line == kBegins) return {.begins = true};
-  if (!line.starts_with(kEnds)) return {};
-  line.remove_prefix(kEnds.size());
-  int status = 1;
-  std::from_chars(line.data(), line.data() + line.size(), status);
-  return {.status = status};
+  const auto told = behind(kLauncherLine, line);
+  if (!told) return {};
+  if (told == kBegins) return {.begins = true};
+  if (const auto status = behind(kEnds, *told)) return {.status = number(*status).value_or(1)};
+  if (const auto rank = behind(kWithout, *told)) return {.gone_on_without = number(*rank)};
+  if (const auto loss = behind(kLosesRank0, *told)) return {.loss_of_rank_0 = told_loss(*loss)};
+  return {};
 }
 
 /// By one short write, and not by way of another file: mpirun may end this process a second after the loss.
 void tell_loss(const Launched& launched, int rank, const LostRank& lost) {
   if (launched.losses.empty()) return;
-  Json line = lost.json();
-  line["told_by"] = rank;
-  const std::string text = text_of(line);
+  const std::string text = text_of(ToldLoss{rank, lost}.json());
   const int file = ::open(fmt::format("{}-{}", launched.losses, rank).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file < 0) return;
   [[maybe_unused]] const auto written = ::write(file, text.data(), text.size());
@@ -116,7 +149,7 @@ std::vector<ToldLoss> told_losses(const Launched& launched) {
     std::error_code gone;
     try {
       const Json line = Json::parse(std::string(std::istreambuf_iterator<char>(in), {}));
-      found.push_back({std::filesystem::last_write_time(path, gone), {line.at("told_by").get<int>(), LostRank::of(line)}});
+      found.push_back({std::filesystem::last_write_time(path, gone), ToldLoss::of(line)});
     } catch (const Json::exception&) {
       // Its writer is at it, or was ended.
     }

@@ -45,26 +45,41 @@ struct Launched {
   static Launched here();
 };
 
+/// What a rank reported.
+struct ToldLoss {
+  int by = 0;  // the reporting rank
+  LostRank lost;
+
+  nlohmann::ordered_json json() const;
+  /// @throws nlohmann::json::exception for what `json` did not return
+  static ToldLoss of(const nlohmann::ordered_json& json);
+};
+
 // Lines on standard error for the launcher, where mpirun ends with 0 whatever becomes of its ranks.
 inline constexpr const char* kLauncherLine = "gemel-launch: ";  // beginning of all
 /// Tells that ranks may be lost from here on.
 void tell_begin();
 /// Tells that the job ended so, or will within seconds.
 void tell_end(int status);
-/// What such a line tells: nothing, that ranks may be lost, or a status.
+/// From rank 0: tells that the job goes on without a rank.
+void tell_gone_on_without(int rank);
+/// From a rank that has lost rank 0 and ends: the job has lost it, too, unless rank 0 goes on without this rank.
+/// @param rank  the reporting rank
+void tell_loss_of_rank_0(int rank, const LostRank& rank_0);
+/// Says of a rank that ends because rank 0 goes on, or ends the job, without it: "rank 0 has given up rank 2 of 4, which ends".
+std::string given_up_text(int rank, std::int64_t ranks);
+/// What such a line tells: one of these, or nothing.
 struct LauncherLine {
-  bool begins = false;
+  bool begins = false;  // ranks may be lost
   std::optional<int> status{};
+  std::optional<int> gone_on_without{};
+  std::optional<ToldLoss> loss_of_rank_0{};
   static LauncherLine of(std::string_view line);
 };
 
 /// Reports from a surviving rank to the launcher that another rank was lost. If the file cannot be written, the launcher has only what mpirun reports.
 /// @param rank  the reporting rank
 void tell_loss(const Launched& launched, int rank, const LostRank& lost);
-struct ToldLoss {
-  int by = 0;  // the reporting rank
-  LostRank lost;
-};
 /// Returns what ranks reported to the launcher, the earliest first by the clock of the folder's machine: a rank that was suspended takes the others for lost
 /// when it wakes, after they reported it.
 std::vector<ToldLoss> told_losses(const Launched& launched);

@@ -28,6 +28,7 @@
 #include "frontends/cli/launch/hosts.h"
 #include "frontends/cli/launch/mpirun_network.h"
 #include "frontends/cli/launch/mpirun_stderr.h"
+#include "frontends/cli/system/console.h"
 #include "frontends/cli/system/shell_quote.h"
 
 namespace gemel::cli {
@@ -171,10 +172,10 @@ void end_at_once(pid_t mpirun) {
 }
 
 /// Waits for mpirun. Where a machine is lost it would wait for that one as long as TCP does: its own ranks have ended then, or a rank has told of
-/// the loss, and it is ended.
+/// the loss, and it is ended. Where ranks say that they lost rank 0, rank 0 has a moment to say that it goes on without them.
 JobEnd end_of(pid_t mpirun, const Launched& launched, const MpirunErrors& errors) {
   constexpr milliseconds kLook{50}, kLookForLosses{500};
-  constexpr seconds kWithoutRanks{3}, kAfterLoss{5}, kStart{10};
+  constexpr seconds kWithoutRanks{3}, kAfterLoss{5}, kStart{10}, kForRank0{3};
   std::optional<Clock::time_point> end;
   bool passed_on = false;
   std::size_t most = 0;  // ranks seen at once
@@ -196,8 +197,11 @@ JobEnd end_of(pid_t mpirun, const Launched& launched, const MpirunErrors& errors
     if (out.had_ranks && !has && !end) end = now + kWithoutRanks;
     if (launched.survives && !end) {
       most = std::max(most, ranks.size());
-      out.lost_early = !errors.ranks_may_be_lost() && !errors.status() && ranks.size() < most;  // those that wait for it in MPI's initialisation wait for ever
-      if (errors.status() || out.lost_early) end = now + kAfterLoss;
+      const ToldByRanks& told = errors.told();
+      // Those that wait for it in MPI's initialisation wait for ever.
+      out.lost_early = !told.ranks_may_be_lost() && !told.status() && !told.loss_of_rank_0(now) && ranks.size() < most;
+      if (told.status() || out.lost_early) end = now + kAfterLoss;
+      if (told.loss_of_rank_0(now - kForRank0)) end = now;
     }
     if (now >= next_look) {
       next_look = now + kLookForLosses;
@@ -207,6 +211,16 @@ JobEnd end_of(pid_t mpirun, const Launched& launched, const MpirunErrors& errors
   }
   out.status = WIFSIGNALED(status) ? JobEnd::kOfSignal + WTERMSIG(status) : WEXITSTATUS(status);
   return out;
+}
+
+/// For mpirun, which ends with 0 whatever becomes of ranks.
+void tell_how_it_ended(const ToldByRanks& ranks, const Launched& launched, JobEnd& end) {
+  const auto loss = ranks.loss_of_rank_0(Clock::now());
+  if (end.status == 0 || ranks.status() || loss) end.status = ranks.status().value_or(Launched::kToldFailure);
+  if (!loss) return;
+  end.lost_early = false;
+  say("gemel: {}\n", loss->lost.text());
+  tell_loss(launched, loss->by, loss->lost);
 }
 
 }  // namespace
@@ -238,7 +252,7 @@ JobEnd run_mpirun(const LaunchOptions& launch, Launched launched) {
   JobEnd end = end_of(job, launched, errors);
   job = 0;
   end.words = errors.finish();
-  if (launched.survives && (end.status == 0 || errors.status())) end.status = errors.status().value_or(Launched::kToldFailure);
+  if (launched.survives) tell_how_it_ended(errors.told(), launched, end);
   if (quits) {
     std::signal(SIGQUIT, SIG_DFL);
     std::raise(SIGQUIT);

@@ -155,13 +155,9 @@ void MpirunErrors::pass_on() {
   }
 }
 
-/// The first status counts: what ranks tell later follows from it.
 void MpirunErrors::take_lines_for_launcher() {
-  for (; looked_at_ < words_.found().size(); ++looked_at_) {
-    const LauncherLine line = LauncherLine::of(words_.found()[looked_at_]);
-    if (line.begins) ranks_may_be_lost_ = true;
-    if (line.status && status_ < 0) status_ = *line.status;
-  }
+  for (; looked_at_ < words_.found().size(); ++looked_at_)
+    write_all(STDERR_FILENO, told_.take(LauncherLine::of(words_.found()[looked_at_]), ToldByRanks::Clock::now()));
 }
 
 std::vector<std::string> MpirunErrors::finish() {

@@ -2,11 +2,12 @@
 #pragma once
 #include <array>
 #include <atomic>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
+
+#include "frontends/cli/launch/told_by_ranks.h"
 
 namespace gemel::cli {
 
@@ -43,8 +44,7 @@ class MpirunErrors {
   MpirunErrors& operator=(const MpirunErrors&) = delete;
 
   /// What ranks have told the launcher so far. From any thread.
-  bool ranks_may_be_lost() const { return ranks_may_be_lost_; }
-  std::optional<int> status() const { return status_ < 0 ? std::nullopt : std::optional<int>(status_); }
+  const ToldByRanks& told() const { return told_; }
   int end_for_mpirun() const { return ends_[1]; }
   /// Starts the thread. Call after mpirun's start, for threads do not survive a fork.
   void begin();
@@ -57,9 +57,9 @@ class MpirunErrors {
   void take_lines_for_launcher();
 
   std::array<int, 2> ends_{-1, -1};
-  std::atomic<bool> is_over_ = false, ranks_may_be_lost_ = false;
-  std::atomic<int> status_ = -1;  // below 0: none was told
-  std::size_t looked_at_ = 0;     // of the lines that were found
+  std::atomic<bool> is_over_ = false;
+  ToldByRanks told_;
+  std::size_t looked_at_ = 0;  // of the lines that were found
   WordsOfOpenMpi words_;
   std::thread thread_;
 };

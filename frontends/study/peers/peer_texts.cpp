@@ -39,7 +39,7 @@ void write(const datasets::Texts& texts, const std::filesystem::path& folder, co
 
 }  // namespace
 
-bool takes_texts(const Json& spec) { return std::ranges::count(domains::models_of(models::TextKind::classifier), spec.value("model", "")) > 0; }
+bool takes_texts(const Json& spec) { return std::ranges::count(kTextModels, spec.value("model", "")) > 0; }
 
 Json with_text_keys(Json spec) {
   if (spec.contains("dataset")) return spec;

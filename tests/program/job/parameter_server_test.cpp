@@ -4,6 +4,7 @@
 #include <random>
 
 #include "tests/support/device/test_device.h"
+#include "tests/support/program/cut_links.h"
 #include "tests/support/program/job_fixture.h"
 
 namespace gemel::testing {
@@ -45,11 +46,12 @@ class ParameterServerJob : public Job {
       if (e["event"] == "lost") return e;
     return std::nullopt;
   }
-  pid_t launch(int ranks, const Words& more) {
+  pid_t launch(int ranks, const Words& more, const Words& of_launcher = {}) {
     launcher_.clear();
-    return start_job(joined({"launch", "--np", std::to_string(ranks)}, joined({"train", "--model", "lenet", "--limit", "400", "--batch-size", "8", "--threads",
-                                                                               "1", "--eval-every", "0", "--parallel", "ps", "--log-dir", in_folder("job")},
-                                                                              more)));
+    return start_job(joined(joined({"launch", "--np", std::to_string(ranks)}, of_launcher),
+                            joined({"train", "--model", "lenet", "--limit", "400", "--batch-size", "8", "--threads", "1", "--eval-every", "0", "--parallel",
+                                    "ps", "--log-dir", in_folder("job")},
+                                   more)));
   }
   /// Waits for its first steps, whose kernels may have to wait for those of other programs. A job that does not come to them is ended.
   bool trains(pid_t job) {
@@ -174,8 +176,65 @@ TEST_F(ParameterServerJob, of_gemel_launch_does_not_end_where_a_worker_that_was_
   const Outcome o = finish_within(std::chrono::seconds(60), job);
   EXPECT_EQ(o.status, 0) << o.err;
   EXPECT_EQ(lines_with("gemel: rank 1 of 3", o), 1) << o.err;
+  EXPECT_EQ(lines_with("gemel: rank 0 has given up rank 1 of 3, which ends", o), 1) << o.err;
   EXPECT_EQ(lines_with("rank 0 of 3", o), 0) << o.err;
   EXPECT_EQ(events("job").back()["status"], "ok");
+  expect_gone(ranks);
+}
+
+/// It takes rank 0 for lost, and rank 0 it. Of its links one direction is cut, or both; --restarts is for the loss of the job.
+TEST_F(ParameterServerJob, of_gemel_launch_goes_on_without_a_worker_that_is_cut_off_from_rank_0) {
+  if (!may_cut_links()) GTEST_SKIP() << "sockets of another process cannot be used here";
+  for (const bool is_heard : {true, false}) {
+    const pid_t job = launch(4, {"--epochs", "12", "--heartbeat", "2", "--checkpoint-dir", in_folder("c")}, {"--restarts", "1"});
+    ASSERT_TRUE(trains(job));
+    const std::vector<pid_t> ranks = ranks_of_launcher(job);
+    ASSERT_EQ(ranks.size(), 4u);
+    {
+      const SocketsOf rank_0(ranks[0]), worker(ranks[1]);
+      EXPECT_GE(worker.become_deaf_to(rank_0), 2) << "heartbeats, and messages of the server";
+      EXPECT_GE(is_heard ? 2 : rank_0.become_deaf_to(worker), 2);
+    }
+    EXPECT_TRUE(until([&] { return has_event("lost", "job"); }, std::chrono::seconds(10)));
+    expect_gone({ranks[1]});
+    EXPECT_TRUE(runs(job)) << "it ended before the worker did";
+    const Outcome o = finish_within(std::chrono::seconds(120), job);
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_EQ(lines_with("gemel: rank 1 of 4", o), 1) << o.err;
+    EXPECT_EQ(lines_with("gemel: rank 0 has given up rank 1 of 4, which ends", o), 1) << o.err;
+    EXPECT_EQ(lines_with("rank 0 of 4", o) + lines_with("gemel-launch", o) + lines_with("restart", o), 0) << o.err;
+    EXPECT_EQ(lost("job")->at("rank"), 1);
+    EXPECT_EQ(events("job").back()["status"], "ok");
+    EXPECT_EQ(losses("job").size(), 12u * (50 * 3));
+    expect_gone(ranks);
+    for (const char* made : {"job", "c"}) std::filesystem::remove_all(folder() / made);
+  }
+}
+
+TEST_F(ParameterServerJob, of_gemel_launch_ends_with_a_server_that_is_silent_and_names_it) {
+  const pid_t job = launch(3, {"--epochs", "1000", "--heartbeat", "2"});
+  ASSERT_TRUE(trains(job));
+  const std::vector<pid_t> ranks = ranks_of_launcher(job);
+  ASSERT_EQ(ranks.size(), 3u);
+  ::kill(ranks[0], SIGSTOP);
+  const Outcome o = finish_within(std::chrono::seconds(2 + 5), job);
+  EXPECT_EQ(o.status, 1);
+  EXPECT_EQ(lines_with("gemel: rank 0 of 3", o), 1) << o.err;
+  EXPECT_EQ(lines_with("has been silent for 2 s", o), 1) << o.err;
+  expect_gone(ranks);
+}
+
+TEST_F(ParameterServerJob, of_gemel_launch_names_the_server_also_where_the_first_worker_was_lost_before) {
+  const pid_t job = launch(3, {"--epochs", "1000"});
+  ASSERT_TRUE(trains(job));
+  const std::vector<pid_t> ranks = ranks_of_launcher(job);
+  ASSERT_EQ(ranks.size(), 3u);
+  ::kill(ranks[1], SIGKILL);
+  EXPECT_TRUE(until([&] { return has_event("lost", "job"); }, std::chrono::seconds(5)));
+  ::kill(ranks[0], SIGKILL);
+  const Outcome o = finish_within(std::chrono::seconds(5), job);
+  EXPECT_EQ(o.status, 1);
+  EXPECT_EQ(lines_with("gemel: rank 0 of 3", o), 1) << o.err;
   expect_gone(ranks);
 }
 
