@@ -17,10 +17,10 @@ template <class T>
 class ColumnStore {
  public:
   using Column = std::shared_ptr<const std::vector<T>>;
-  explicit ColumnStore(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  /// The column with this hash and length, read where it is not here. Empty if it cannot be read.
-  Column get(std::uint64_t hash, std::size_t rows, const std::function<std::optional<std::vector<T>>()>& read) {
+  /// The column with this hash and length, read where it is not here, as those used before it that fit within `most_bytes` with it stay. Empty if it cannot be
+  /// read.
+  Column get(std::uint64_t hash, std::size_t rows, std::size_t most_bytes, const std::function<std::optional<std::vector<T>>()>& read) {
     const std::uint64_t key = hash ^ (rows * 0x9e3779b97f4a7c15ull);
     if (const auto found = places_.find(key); found != places_.end() && found->second->second->size() == rows) {
       columns_.splice(columns_.begin(), columns_, found->second);
@@ -31,16 +31,17 @@ class ColumnStore {
     columns_.emplace_front(key, std::make_shared<const std::vector<T>>(std::move(*values)));
     places_[key] = columns_.begin();
     bytes_ += rows * sizeof(T);
-    while (bytes_ > most_bytes_ && columns_.size() > 1) {
+    while (bytes_ > most_bytes && columns_.size() > 1) {
       bytes_ -= columns_.back().second->size() * sizeof(T);
       places_.erase(columns_.back().first);
       columns_.pop_back();
     }
     return columns_.front().second;
   }
+  std::size_t bytes() const { return bytes_; }
 
  private:
-  std::size_t most_bytes_, bytes_ = 0;
+  std::size_t bytes_ = 0;
   std::list<std::pair<std::uint64_t, Column>> columns_;  // used last first
   std::unordered_map<std::uint64_t, typename std::list<std::pair<std::uint64_t, Column>>::iterator> places_;
 };

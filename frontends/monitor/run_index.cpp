@@ -17,6 +17,8 @@ using Json = nlohmann::ordered_json;
 using std::chrono::seconds;
 
 constexpr seconds kSearchEvery{2}, kIsQuiet{30};
+// Columns in memory. Runs of as many steps share their x, which leaves room for 100 runs of 100 000 steps in four plots: what a zoom asks for at once.
+constexpr std::size_t kMostColumnBytes = std::size_t{192} << 20, kMostXBytes = std::size_t{64} << 20;
 constexpr std::uintmax_t kMostCache = std::uintmax_t{1} << 30;  // bytes of what is not in use
 
 std::string id_of(const std::string& path, std::size_t run) { return fmt::format("{:016x}", hash_of(path, hash_of(fmt::format("{}", run)))); }
@@ -283,8 +285,9 @@ std::optional<Curve> RunIndex::curve(const SeriesName& name, Detail detail) cons
   detail.is_counted = table.event != "usage";
   if (found->record->file.has_rows()) return curve_of(table.table.xs(), table.table.columns()[column].values, detail);
   const auto path = full(*found->path);
-  const auto xs = xs_.get(table.xs.hash, table.rows, [&] { return cache_->xs(path, table); });
-  const auto values = values_.get(table.columns[column].place.hash, table.rows, [&] { return cache_->values(path, table, column); });
+  const auto xs = xs_.get(table.xs.hash, table.rows, kMostXBytes, [&] { return cache_->xs(path, table); });
+  const auto values = values_.get(table.columns[column].place.hash, table.rows, kMostColumnBytes - std::min(kMostColumnBytes, xs_.bytes()),
+                                  [&] { return cache_->values(path, table, column); });
   found->record->is_damaged = !xs || !values;
   if (found->record->is_damaged) return std::nullopt;
   return curve_of(*xs, *values, detail);

@@ -92,8 +92,8 @@ class RunIndex {
   bool has_warned_ = false;
   bool is_cache_full_ = false;  // a write has failed: what is there is read, and no more is written
   mutable std::mutex mutex_;    // of what follows
-  mutable ColumnStore<double> xs_{std::size_t{64} << 20};
-  mutable ColumnStore<float> values_{std::size_t{128} << 20};
+  mutable ColumnStore<double> xs_;
+  mutable ColumnStore<float> values_;
   std::map<std::string, Record> records_;
   std::uint64_t members_changed_ = 0;
   Progress progress_;

@@ -1,4 +1,4 @@
-// Curves: which part is asked for, how fine, smoothed, and set side by side for the plotting library.
+// Curves: which part is asked for, how fine, and smoothed.
 'use strict';
 
 const curves = (() => {
@@ -46,30 +46,5 @@ const curves = (() => {
     return curve;
   };
 
-  /// Rows of the plotting library: x, and for each line its value, with bands low, value, high; or null. @param lines  {x, mean, low, high}, x ascending
-  const rows = (lines, weight, hasBands) => {
-    const all = new Float64Array(lines.reduce((sum, line) => sum + line.x.length, 0));
-    let end = 0;
-    for (const line of lines) {
-      all.set(line.x, end);
-      end += line.x.length;
-    }
-    all.sort();
-    const out = [];
-    const next = lines.map(() => 0), middle = lines.map(line => smoothed(line.mean, weight));
-    for (let i = 0; i < all.length; ++i) {
-      if (i && all[i] === all[i - 1]) continue;
-      const row = [all[i]];
-      lines.forEach((line, j) => {
-        const k = next[j];
-        if (line.x[k] !== all[i]) return row.push(null);
-        while (line.x[next[j]] === all[i]) ++next[j];
-        row.push(!hasBands ? middle[j][k] : [line.low ? line.low[k] : middle[j][k], middle[j][k], line.high ? line.high[k] : middle[j][k]]);
-      });
-      out.push(row);
-    }
-    return out;
-  };
-
-  return {cellWidth, at, fetched, rows};
+  return {cellWidth, smoothed, at, fetched};
 })();

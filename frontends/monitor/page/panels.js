@@ -14,6 +14,7 @@ const panels = (() => {
   const kDashes = [null, [7, 3], [2, 2], [9, 3, 2, 3]];
   const kMostLines = 120, kMostBands = 12, kMostPoints = 24000;
   // No touch: one finger scrolls the page, and buttons zoom.
+  const kNumber = new Intl.NumberFormat('en');
   const kMouse = Object.fromEntries(Object.entries(Dygraph.defaultInteractionModel).filter(([name]) => !name.startsWith('touch')));
 
   // The library's legend is not used, and writes styles that the page's policy refuses.
@@ -33,7 +34,7 @@ const panels = (() => {
     }
     if (isShare(name)) return `${Number((100 * value).toPrecision(4))} %`;
     if (value !== 0 && Math.abs(value) < 1e-4) return value.toExponential(2);
-    return Math.abs(value) >= 1e5 ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(5)));
+    return Math.abs(value) >= 1e5 ? kNumber.format(Math.round(value)) : String(Number(value.toPrecision(5)));
   };
 
   /// Which panel shows a series, and as which of its lines.
@@ -73,6 +74,8 @@ const panels = (() => {
       nearer.onclick = () => this.scale(0.5, 0);
       farther.onclick = () => this.scale(2, 0);
       this.plot.onkeydown = event => this.keyed(event);
+      this.plot.onmousemove = event => this.pointed(event);
+      this.plot.onmouseleave = () => this.left();
     }
 
     /// What x counts: "step", "time" (trained), "epoch", "usage" (seconds). Panels of one kind zoom together.
@@ -120,78 +123,87 @@ const panels = (() => {
       return {...curve, x: curve.x.map(x => curves.at(clock.x, clock.mean, x)), clock};
     }
 
-    /// Draws the new range. If its curves are long in coming, what is there of it meanwhile.
+    /// Draws the new range at once from the points that are there, and again when finer ones have come.
     zoomed() {
-      const range = this.range();
-      let isDrawn = false;
-      this.refresh().then(() => isDrawn = true);
-      setTimeout(() => {
-        if (!isDrawn && this.graph && this.isSeen) this.graph.updateOptions({dateWindow: range});
-      }, 150);
+      if (this.graph && this.isSeen) {
+        const [from, to] = this.range(), [first, last] = this.drawnRange, whole = this.drawnWhole;
+        const isWithin = from >= first && to <= last;
+        if (!isWithin && whole && whole.kind === this.kind && whole.names === this.namesOf(this.drawn)) this.drawn = whole.drawn;
+        this.redraw();
+      }
+      this.refresh();
     }
+
+    namesOf(drawn) { return drawn.map(line => `${line.run.id}/${line.series.id}`).join(); }
 
     async refresh() {
       this.isStale = true;
       if (!this.isSeen) return;
       this.isStale = false;
       const turn = this.turn = (this.turn || 0) + 1;
-      const lines = this.lines.filter(line => this.kind !== 'time' || line.clock).slice(0, kMostLines);
+      const wanted = this.lines.filter(line => this.kind !== 'time' || line.clock).slice(0, kMostLines);
       const pixels = this.plot.clientWidth * (window.devicePixelRatio || 1);
-      const most = Math.round(Math.min(2000, Math.max(300, pixels), Math.max(100, kMostPoints / Math.max(1, lines.length))));
+      const most = Math.round(Math.min(2000, Math.max(300, pixels), Math.max(100, kMostPoints / Math.max(1, wanted.length))));
       let got;
       try {
-        got = await Promise.all(lines.map(line => this.curveOf(line, most)));
+        got = await Promise.all(wanted.map(line => this.curveOf(line, most)));
       } catch (error) {  // the run is being read anew, or the server is gone: the next version brings it
         this.isStale = true;
         return;
       }
-      if (turn === this.turn) this.draw(lines, got);
+      if (turn === this.turn) this.draw(wanted, got);
     }
 
-    draw(lines, got) {
-      const drawn = lines.map((line, i) => ({...line, curve: got[i]})).filter(line => line.curve.x.length);
+    draw(wanted, got) {
+      const drawn = wanted.map((line, i) => ({...line, curve: got[i]})).filter(line => line.curve.x.length).map(line => this.styled(line));
       this.drawn = drawn;
+      this.drawnRange = this.range();
+      if (!this.view.zoom[this.kind]) this.drawnWhole = {kind: this.kind, drawn, names: this.namesOf(drawn)};
       if (!drawn.length) {
         if (this.graph) this.graph.destroy();
         this.graph = null;
         this.plot.textContent = this.kind === 'time' ? 'These runs have no times of their steps.' : 'Nothing in this range.';
         return;
       }
-      const labels = drawn.map((line, i) => `${i}`), options = this.options(drawn, labels);
-      options.file = curves.rows(drawn.map(line => line.curve), this.view.smoothing, options.customBars);
-      if (this.graph) {
-        this.graph.updateOptions(options);
-      } else {
-        this.plot.textContent = '';
-        const {file, ...rest} = options;
-        this.graph = new Dygraph(this.plot, file, rest);
-      }
+      this.redraw();
       this.tell();
     }
 
-    options(drawn, labels) {
-      const series = {};
-      drawn.forEach((line, i) => {
-        const {colour, dash} = style(line.run.slot);
-        series[labels[i]] = {color: mixed(colour, line.fade), strokePattern: dash, strokeWidth: line.part === 'validation' ? 2.6 : 1.4,
-                             drawPoints: line.curve.x.length < 3 || line.part === 'validation', pointSize: line.part === 'validation' ? 3 : 2};
-      });
+    /// Many lines are one pixel of the screen thin, which is drawn several times as fast.
+    lineWidth(wide) { return this.lines.length > kMostBands ? 1 / (window.devicePixelRatio || 1) : wide; }
+
+    styled(line) {
+      const {colour, dash} = style(line.run.slot), {x, low, high} = line.curve, isValidation = line.part === 'validation';
+      return {...line, x, low, high, y: curves.smoothed(line.curve.mean, this.view.smoothing), colour: mixed(colour, line.fade), dash,
+              width: this.lineWidth(isValidation ? 2.6 : 1.4), dots: isValidation ? 3 : x.length < 3 ? 2 : 0};
+    }
+
+    /// Draws what there is in the range that is shown.
+    redraw() {
+      const {file, ...options} = this.options();
+      if (this.graph) return this.graph.updateOptions({...options, file});
+      this.plot.textContent = '';
+      this.graph = new Dygraph(this.plot, file, options);
+    }
+
+    /// The library gets the least and the greatest value alone, by which it sets the range of y.
+    options() {
       const [from, to] = this.range(), room = this.view.zoom[this.kind] ? 0 : (to - from) * 0.01 || 0.5;
-      const name = this.name, isSmall = this.plot.clientWidth < 420;
+      const {name, drawn} = this, {isLog} = this.view, isSmall = this.plot.clientWidth < 420, hasBands = drawn.length <= kMostBands;
+      const [least, greatest] = lines.extent(drawn, from - room, to + room, hasBands, isLog);
       return {
-        labels: ['x', ...labels], series, customBars: drawn.length <= kMostBands, connectSeparatedPoints: true, fillAlpha: 0.16, legend: 'never', logscale: this.view.isLog,
-        highlightCircleSize: 3, highlightSeriesOpts: {strokeWidth: 2.6}, highlightSeriesBackgroundAlpha: 1, gridLineColor: '#ddd', axisLineColor: '#777',
+        file: [[from - room, least], [to + room, greatest]], labels: ['x', 'range'], legend: 'never', logscale: isLog,
+        plotter: event => lines.paint(event.drawingContext, event.plotArea, event.dygraph, this.drawn, hasBands, isLog),
+        highlightCircleSize: 0, gridLineColor: '#ddd', axisLineColor: '#777',
         dateWindow: [from - room, to + room], yRangePad: 6, rightGap: 8, xRangePad: 0, animatedZooms: false,
-        includeZero: (isShare(name) || isBytes(name)) && !this.view.isLog,
+        includeZero: (isShare(name) || isBytes(name)) && !isLog,
         xlabel: {step: 'step', epoch: 'epoch', time: 'seconds trained', usage: 'seconds'}[this.kind], xLabelHeight: 17,
         axes: {
-          x: {axisLabelFormatter: x => Number(x.toPrecision(7)).toLocaleString('en'), pixelsPerLabel: isSmall ? 60 : 75},
+          x: {axisLabelFormatter: x => kNumber.format(Number(x.toPrecision(7))), pixelsPerLabel: isSmall ? 60 : 75},
           y: {axisLabelFormatter: y => shown(y, name), axisLabelWidth: 66, pixelsPerLabel: 34, labelsKMG2: isBytes(name)},
         },
         interactionModel: {...kMouse, dblclick: () => this.view.zoomTo(this.kind, null)},
         zoomCallback: (low, high) => this.view.zoomTo(this.kind, [low, high]),
-        highlightCallback: (event, x, points, row, label) => this.tell(x, points, label),
-        unhighlightCallback: () => this.tell(),
         underlayCallback: (context, area, graph) => this.mark(context, area, graph),
       };
     }
@@ -199,8 +211,9 @@ const panels = (() => {
     /// Lines where a run went on, or lost a rank.
     mark(context, area, graph) {
       if (this.event !== 'step') return;
-      for (const run of new Set(this.drawn.map(line => line.run))) {
-        const line = this.drawn.find(one => one.run === run);
+      for (const line of this.drawn) {
+        const {run} = line;
+        if (!run.marks.length || line !== this.drawn.find(one => one.run === run)) continue;
         for (const [step] of run.marks) {
           const x = Math.round(graph.toDomXCoord(this.kind === 'time' ? curves.at(line.curve.clock.x, line.curve.clock.mean, step) : step)) + 0.5;
           if (!(x >= area.x && x <= area.x + area.w)) continue;
@@ -225,13 +238,33 @@ const panels = (() => {
       return [line.run.name, line.part, line.series.rank > 0 || this.hasRanks ? (line.series.rank >= 0 ? `rank ${line.series.rank}` : '') : ''].filter(Boolean).join(', ');
     }
 
+    /// The line nearest to the pointer, and all that have a point at its x. Not while a drag zooms, which draws on the same canvas.
+    pointed(event) {
+      if (!this.graph || event.buttons) return;
+      const {graph, view: {isLog}} = this, {x, y, w, h} = graph.getArea(), area = {x, y, w, h};
+      const found = lines.nearest(area, graph, this.drawn, isLog, graph.eventToDomCoords(event));
+      if (!found) return this.left();
+      const at = found.line.x[found.index];
+      const entries = [found, ...this.drawn.filter(line => line !== found.line).map(line => ({line, index: lines.before(line.x, at)}))]
+        .filter(({line, index}) => line.x[index] === at);
+      this.clear();
+      lines.point(graph.canvas_ctx_, area, graph, isLog, found.line, entries);
+      this.tell(at, entries);
+    }
+
+    left() {
+      if (!this.graph) return;
+      this.clear();
+      this.tell();
+    }
+
+    clear() { this.graph.canvas_ctx_.clearRect(0, 0, this.plot.clientWidth, this.plot.clientHeight); }
+
     /// Says what the pointer is at, the nearest line first; without one, the last values.
-    tell(x, points, nearest) {
+    tell(x, points) {
       this.readout.textContent = '';
       if (!this.drawn.length) return;
-      const entries = points ? points.map(point => ({line: this.drawn[point.name], index: this.drawn[point.name].curve.x.indexOf(point.xval), y: point.yval, name: point.name}))
-        : this.drawn.map((line, i) => ({line, y: line.series.value, name: `${i}`}));
-      if (nearest !== undefined) entries.sort((a, b) => (b.name === nearest) - (a.name === nearest));
+      const entries = points ? points.map(({line, index}) => ({line, index, y: line.y[index]})) : this.drawn.map(line => ({line, y: line.series.value}));
       if (x !== undefined) {
         const width = entries.length ? entries[0].line.curve.width || 1 : 1;
         const at = this.kind === 'step' && width > 1 ? `${x - (width - 1) / 2}–${x + (width - 1) / 2}` : Number(x.toPrecision(6));
@@ -240,9 +273,9 @@ const panels = (() => {
       for (const {line, index, y} of entries.slice(0, 6)) {
         const swatch = document.createElement('span');
         swatch.className = 'swatch';
-        swatch.style.background = mixed(style(line.run.slot).colour, line.fade);
+        swatch.style.background = line.colour;
         const {low, high} = line.curve;
-        const between = index >= 0 && low && low[index] !== high[index] ? ` (${shown(low[index], this.name)} to ${shown(high[index], this.name)})` : '';
+        const between = index !== undefined && low && low[index] !== high[index] ? ` (${shown(low[index], this.name)} to ${shown(high[index], this.name)})` : '';
         this.readout.append(swatch, `${this.nameOf(line)} ${shown(y, this.name)}${between}`);
       }
       if (entries.length > 6) this.readout.append(` and ${entries.length - 6} more`);

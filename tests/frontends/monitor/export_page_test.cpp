@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
@@ -66,6 +67,19 @@ TEST(ExportPage, of_a_folder_without_runs_is_a_page) {
   RunIndex index(folder.options());
   index.refresh();
   EXPECT_EQ(exported_page(index, 10'000'000).runs, 0u);
+}
+
+TEST(ExportPage, is_zoomed_in_a_browser_before_the_key_returns) {
+  const RecordFolder folder;
+  for (const char* run : {"a", "b", "c"}) folder.append(run, start_line() + step_lines(1, 5000));
+  RunIndex index(folder.options());
+  index.refresh();
+  const auto file = folder.outside() / "page.html";
+  write_text(file, exported_page(index, 10'000'000).text);
+  const int status = std::system((GEMEL_SOURCE_DIR "/tests/frontends/monitor/check_zoom --runs 3 '" + file.string() + "'").c_str());
+  constexpr int kNoBrowser = 77;
+  if (WEXITSTATUS(status) == kNoBrowser) GTEST_SKIP() << "there is no Chromium";
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ TEST_F(Routes, the_page_and_all_that_it_names_are_there) {
       EXPECT_GT(file.body.size(), 100u);
       ++named;
     }
-  EXPECT_EQ(named, 8);
+  EXPECT_EQ(named, 9);
 }
 
 TEST_F(Routes, curves_come_side_by_side_and_null_where_there_is_none) {
