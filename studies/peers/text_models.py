@@ -1,4 +1,4 @@
-"""The models of the command line that classify texts, in PyTorch: Hugging Face's BERT, and an LSTM classifier as PyTorch's own layers make it."""
+"""The models of the command line that classify texts, in PyTorch: Hugging Face's BERT, and LSTM and GRU classifiers as PyTorch's own layers make them."""
 import torch
 
 PADDING = 0
@@ -24,17 +24,17 @@ class Bert(torch.nn.Module):
         return self.model(input_ids=ids, token_type_ids=types, attention_mask=(ids != PADDING).long()).logits
 
 
-class LstmClassifier(torch.nn.Module):
-    """Embeddings, an LSTM that reads them both ways, without their padding, and a linear layer over the largest and the mean of its states."""
+class RecurrentClassifier(torch.nn.Module):
+    """Embeddings, an LSTM or GRU that reads them both ways, without their padding, and a linear layer over the largest and the mean of its states."""
 
     def __init__(self, state, dropout):
         super().__init__()
         vocabulary, width = state["embedding.weight"].shape
-        hidden, layers = state["lstm.weight_hh_l0"].shape[1], sum("weight_hh" in name for name in state) // 2
+        hidden, layers = state[f"{self.layer_name}.weight_hh_l0"].shape[1], sum("weight_hh" in name for name in state) // 2
         of_words, of_states = (0.3, 0.5) if dropout is None else (dropout, dropout)
         self.embedding, self.embedding_dropout = torch.nn.Embedding(vocabulary, width, PADDING), torch.nn.Dropout(of_words)
         between = of_states if layers > 1 else 0.0  # PyTorch warns of a rate that nothing uses
-        self.lstm = torch.nn.LSTM(width, hidden, layers, batch_first=True, bidirectional=True, dropout=between)
+        self.add_module(self.layer_name, self.Layer(width, hidden, layers, batch_first=True, bidirectional=True, dropout=between))
         self.dropout, self.classifier = torch.nn.Dropout(of_states), torch.nn.Linear(4 * hidden, len(state["classifier.bias"]))
         self.load_state_dict(state)
 
@@ -42,13 +42,21 @@ class LstmClassifier(torch.nn.Module):
         ids = inputs[:, 0]
         steps, lengths = ids.shape[1], (ids != PADDING).sum(1)
         words = torch.nn.utils.rnn.pack_padded_sequence(self.embedding_dropout(self.embedding(ids)), lengths, batch_first=True, enforce_sorted=False)
-        states, _ = torch.nn.utils.rnn.pad_packed_sequence(self.lstm(words)[0], batch_first=True, total_length=steps)
+        states, _ = torch.nn.utils.rnn.pad_packed_sequence(self.get_submodule(self.layer_name)(words)[0], batch_first=True, total_length=steps)
         is_padding = (torch.arange(steps) >= lengths[:, None])[:, :, None]
-        largest = states.masked_fill(is_padding, -1).amax(1)  # a state is a product of a sigmoid and a tanh
+        largest = states.masked_fill(is_padding, -1).amax(1)  # an LSTM's state is a product of a sigmoid and a tanh, a GRU's a mean of such
         return self.classifier(self.dropout(torch.cat((largest, states.sum(1) / lengths[:, None]), 1)))  # states behind a text are 0
 
 
-KINDS = {"bert": Bert, "lstm_classifier": LstmClassifier}
+class LstmClassifier(RecurrentClassifier):
+    layer_name, Layer = "lstm", torch.nn.LSTM
+
+
+class GruClassifier(RecurrentClassifier):
+    layer_name, Layer = "gru", torch.nn.GRU
+
+
+KINDS = {"bert": Bert, "lstm_classifier": LstmClassifier, "gru_classifier": GruClassifier}
 
 
 def started(spec):

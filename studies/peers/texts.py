@@ -1,7 +1,7 @@
 """Texts as Gemel tokenized, padded and wrote them: inputs int64 [N, 2, T], ids and types, and labels int64 [N]."""
 import os
 
-MODELS = ("bert", "lstm_classifier")
+MODELS = ("bert", "lstm_classifier", "gru_classifier")
 CONFIGS = ("tiny", "mini", "small", "base")
 
 

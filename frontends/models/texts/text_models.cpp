@@ -9,7 +9,7 @@
 #include "engine/base/error.h"
 #include "frontends/models/texts/bert.h"
 #include "frontends/models/texts/gpt2.h"
-#include "frontends/models/texts/lstm_classifier.h"
+#include "frontends/models/texts/recurrent_classifier.h"
 #include "frontends/models/texts/transformer.h"
 #include "frontends/nn/state/wrapper_prefixes.h"
 
@@ -49,17 +49,21 @@ TextSizes gpt2_sizes(const std::string& config) {
   return {c.vocab_size, 0, c.n_positions};
 }
 
-std::unique_ptr<nn::Module> lstm(const TextOptions& o) {
-  LstmClassifierConfig c = lstm_classifier_config(o.config);
+template <RecurrentKind kind>
+std::unique_ptr<nn::Module> recurrent(const TextOptions& o) {
+  RecurrentClassifierConfig c = recurrent_classifier_config(kind, o.config);
   c.vocab_size = o.vocabulary.value_or(c.vocab_size);
   c.pad_token_id = o.padding.value_or(c.pad_token_id);
   if (o.dropout) c.embedding_dropout_prob = c.hidden_dropout_prob = *o.dropout;
-  return lstm_classifier(c, o.classes, o.lstm);
+  return recurrent_classifier(kind, c, o.classes, o.lstm);
 }
-TextSizes lstm_sizes(const std::string& config) {
-  const LstmClassifierConfig c = lstm_classifier_config(config);
+template <RecurrentKind kind>
+TextSizes recurrent_sizes(const std::string& config) {
+  const RecurrentClassifierConfig c = recurrent_classifier_config(kind, config);
   return {c.vocab_size, c.pad_token_id, 0};
 }
+constexpr auto lstm = recurrent<RecurrentKind::lstm>, gru = recurrent<RecurrentKind::gru>;
+constexpr auto lstm_sizes = recurrent_sizes<RecurrentKind::lstm>, gru_sizes = recurrent_sizes<RecurrentKind::gru>;
 
 std::unique_ptr<nn::Module> transformer(const TextOptions& o) {
   TransformerConfig c = transformer_config(o.config);
@@ -76,8 +80,9 @@ TextSizes transformer_sizes(const std::string& config) {
   return {c.vocab_size, c.pad_token_id, 0, c.bos_token_id, c.eos_token_id};
 }
 
-constexpr std::array<Named, 4> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", "", true, bert_sizes, bert},
+constexpr std::array<Named, 5> kModels{{{"bert", TextKind::classifier, "bert.embeddings.word_embeddings.weight", "", true, bert_sizes, bert},
                                         {"lstm_classifier", TextKind::classifier, "embedding.weight", "", false, lstm_sizes, lstm},
+                                        {"gru_classifier", TextKind::classifier, "embedding.weight", "", false, gru_sizes, gru},
                                         {"gpt2", TextKind::language_model, "transformer.wte.weight", "lm_head.weight", true, gpt2_sizes, gpt2},
                                         {"transformer", TextKind::translator, "embedding.weight", "output.weight", true, transformer_sizes, transformer}}};
 

@@ -13,7 +13,7 @@ namespace gemel::study {
 inline constexpr std::array kTextKeys{"dataset", "data", "vocab", "cased", "max-length"};
 
 /// Models that `studies/peers/text_models.py` has, all of them classifiers of texts.
-inline constexpr std::array<std::string_view, 2> kTextModels{"bert", "lstm_classifier"};
+inline constexpr std::array<std::string_view, 3> kTextModels{"bert", "lstm_classifier", "gru_classifier"};
 
 /// Whether the spec's model is one of these.
 bool takes_texts(const Json& spec);
