@@ -104,6 +104,7 @@ struct Published {
 /// A data set that cases name by "{data}/NAME" in their specs: where it comes from.
 struct DataSource {
   std::string name, from;
+  std::string file, begins;  // by which it is known: the first bytes of one of its files, in hexadecimal; empty: it is not looked at
 };
 
 struct Study {
@@ -123,7 +124,8 @@ struct Study {
   std::vector<std::string> remarks;
   std::string text;  // the file
   Extent extent = Extent::usual;
-  std::optional<double> scale;  // of results: the share of the steps that its processes run, once it is decided
+  std::vector<std::string> unofficial;  // of results: data sets whose files are not those that `from` has
+  std::optional<double> scale;          // of results: the share of the steps that its processes run, once it is decided
 
   /// Those in which each factor of the selection has its value, and that have these factors. A table has the cases with its rows' factors, a plot or a curve
   /// those with its lines'.

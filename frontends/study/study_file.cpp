@@ -248,6 +248,27 @@ void read_published(Keys& keys, Study& out) {
   });
 }
 
+/// name = "where it comes from", or a table that also tells how its official files begin.
+void read_data(Keys& keys, Study& out) {
+  const toml::node* data = keys.find("data");
+  if (!data) return;
+  if (!data->is_table()) keys.refuse(*data, "data is no table");
+  for (const auto& [key, node] : *data->as_table()) {
+    const std::string name(key.str());
+    if (node.is_string()) {
+      out.data.push_back({.name = name, .from = *node.value<std::string>()});
+      continue;
+    }
+    if (!node.is_table()) keys.refuse(node, fmt::format("{} is no text and no table", name));
+    Keys its(keys.file(), *node.as_table(), fmt::format("data.{}", name));
+    DataSource one{.name = name, .from = its.needed("from"), .file = its.text("file"), .begins = its.text("begins")};
+    its.end();
+    if (one.file.empty() != one.begins.empty() || one.begins.size() % 2 || one.begins.find_first_not_of("0123456789abcdef") != std::string::npos)
+      keys.refuse(node, fmt::format("data.{}: begins is '{}'; accepted: the first bytes of `file` in hexadecimal", name, one.begins));
+    out.data.push_back(std::move(one));
+  }
+}
+
 /// A peer is one that Gemel has a program for, wherever the file names it.
 void require_peers(const Keys& keys, const toml::node& node) {
   if (const auto* list = node.as_array())
@@ -351,8 +372,7 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   out.narrow = keys.value("narrow", out.narrow, "number");
   out.timeout_s = keys.value("timeout_s", out.timeout_s, "number");
   out.most_repeats = static_cast<int>(keys.value<std::int64_t>("most_repeats", out.most_repeats, "whole number"));
-  const Json data = keys.object("data");
-  for (const auto& [name, from] : data.items()) out.data.push_back({name, word_of(from)});
+  read_data(keys, out);
   const Json spec = keys.object("spec"), quick = keys.object("quick"), full = keys.object("full");
   Study every;
   each(keys, "grid", [&](Keys& grid) {

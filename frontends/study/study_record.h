@@ -8,6 +8,7 @@
 namespace gemel::study {
 
 inline constexpr const char* kStudyRecord = "study.json";
+inline constexpr const char* kUnofficial = "unofficial";  // its key of Study::unofficial
 
 /// @throws DataError where the folder holds no results
 Study recorded_study(const std::filesystem::path& folder);

@@ -96,8 +96,12 @@ std::string first_line(const Study& study, const Results& results) {
   const double scale = study.scale.value_or(1);
   const std::string shortened =
       scale == 1 ? "" : fmt::format(" To end within its budget each process ran {:.0f} % of the steps that the study asks for.", 100 * scale);
-  return fmt::format("Measured: {} processes of {} cases in {}, {:.0f} s in all.{}{}", ok, study.cases.size(), in, seconds, shortened,
-                     about_epochs(study, results));
+  const std::string other_data =
+      study.unofficial.empty()
+          ? ""
+          : fmt::format(" The files of {} are not the official ones: accuracies do not compare with published ones.", fmt::join(study.unofficial, ", "));
+  return fmt::format("Measured: {} processes of {} cases in {}, {:.0f} s in all.{}{}{}", ok, study.cases.size(), in, seconds, shortened,
+                     about_epochs(study, results), other_data);
 }
 
 /// ", the ratio is 0.93 (0.91 to 0.95)"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <random>
@@ -36,6 +37,20 @@ std::vector<const Case*> shuffled(const Study& study, std::uint64_t seed, int bl
 
 std::string left(double seconds) { return seconds < 90 ? fmt::format("{:.0f} s", seconds) : fmt::format("{:.0f} min", seconds / 60); }
 
+/// The data sets whose files begin otherwise than the official ones.
+Json unofficial(const Study& study, const StudyOptions& options) {
+  Json out = Json::array();
+  for (const DataSource& data : study.data) {
+    const fs::path file = options.data / data.name / data.file;
+    if (data.file.empty() || !is_there(file)) continue;
+    std::string begin(data.begins.size() / 2, '\0'), text;
+    std::ifstream(file, std::ios::binary).read(begin.data(), std::ssize(begin));
+    for (const char byte : begin) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+    if (text != data.begins) out.push_back(data.name);
+  }
+  return out;
+}
+
 /// study.json, by which a folder is known; and the folder's earlier runs, where they are of the same study.
 std::vector<ProcessRecord> begin(const Study& study, const StudyOptions& options) {
   fs::create_directories(options.folder);
@@ -44,6 +59,7 @@ std::vector<ProcessRecord> begin(const Study& study, const StudyOptions& options
              {"platform", options.platform}, {"device", options.device},       {"extent", static_cast<int>(study.extent)},
              {"study", study.text},          {"peers", options.peers.string()}};
   for (const Case& c : study.cases) about["cases"].push_back({{"name", c.name}, {"spec", c.spec}});
+  about[kUnofficial] = unofficial(study, options);
   if (fs::exists(file)) {
     if (!options.resume)
       throw UsageError(fmt::format("study: {} holds a study's results; accepted: --resume to go on with it, or another --out", options.folder.string()));

@@ -61,6 +61,8 @@ TEST(StudyFile, wrong_keys_types_and_names_are_refused_with_their_line) {
             "study: s.toml:7: 'model' is an axis of words; accepted: one of numbers");
   EXPECT_EQ(refusal("[[grid]]\naxes = { model = [\"lenet\"] }\nquick = { modle = [\"alexnet\"] }\n"), "study: s.toml:4: 'modle' is no axis of this grid");
   EXPECT_EQ(refusal(grid + "[[table]]\nname = \"../t\"\ncaption = \"c\"\n"), "study: s.toml:8: name is '../t'; accepted: small letters, digits, - and _");
+  EXPECT_EQ(refusal(grid + "[data.d]\nfrom = \"f\"\nbegins = \"0x\"\n"),
+            "study: s.toml:7: data.d: begins is '0x'; accepted: the first bytes of `file` in hexadecimal");
   EXPECT_EQ(refusal(hypothesis + "method = \"tend\"\n"), "study: s.toml:11: method is 'tend'; accepted: ratio, trend, variance, correlation");
   EXPECT_EQ(refusal(hypothesis + "method = \"trend\"\nover = \"batch-size\"\nexpected = \"below 1\"\n"),
             "study: s.toml:13: expected is 'below 1'; accepted: rises, falls, level");

@@ -180,6 +180,28 @@ TEST_F(StudyCommand, cases_that_fail_miss_something_or_take_too_long_are_gaps_wi
                  "study: case two: frontend is [\"graph\",\"eager\"]; accepted: one value, in the spec or on an axis");
 }
 
+TEST_F(StudyCommand, says_which_data_are_not_the_official_ones) {
+  std::filesystem::create_directories(folder() / "data/one");
+  std::filesystem::create_directories(folder() / "data/two");
+  write_text(folder() / "data/one/file", "\x06;+2 and more");
+  write_text(folder() / "data/two/file", "\x06;+");
+  std::ofstream(folder() / "data.toml") << R"(
+title = "T"
+question = "Q"
+most_repeats = 1
+spec = { command = "bench infer", model = "lenet", input = "1x32x32", frontend = "graph", batch-size = 1, warmup = 1, runs = 3 }
+[data]
+one = { from = "here", file = "file", begins = "063b2b32" }
+two = { from = "there", file = "file", begins = "063b2b32" }
+gone = { from = "nowhere", file = "file", begins = "063b2b32" }
+[[grid]]
+axes = { model = ["lenet"] }
+)";
+  ASSERT_EQ(run({"study", "run", in_folder("data.toml"), "--data", in_folder("data"), "--out", in_folder("d")}).status, 0);
+  const std::string report = read_text(folder() / "d/report.md");
+  EXPECT_NE(report.find(" The files of two are not the official ones: accuracies do not compare with published ones."), std::string::npos) << report;
+}
+
 TEST_F(StudyCommand, measures_what_a_run_uses_and_its_epochs_and_gives_it_the_cores_that_are_asked_for) {
   std::ofstream(folder() / "used.toml") << R"(
 title = "T"
