@@ -7,6 +7,7 @@ import measured
 import texts
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+EPSILON = 1e-8  # of Adam
 
 
 def versions():
@@ -15,19 +16,32 @@ def versions():
     return {"tensorflow": tensorflow.__version__}
 
 
+def with_corrected_epsilon(kind):
+    """Keras adds epsilon to the root of the moment as it is summed, PyTorch and Gemel to that of the corrected one, which differs where gradients are small."""
+    import keras
+
+    class Optimizer(kind):
+        def update_step(self, gradient, variable, learning_rate):
+            step = keras.ops.cast(self.iterations + 1, variable.dtype)
+            self.epsilon = EPSILON * keras.ops.sqrt(1 - keras.ops.power(keras.ops.cast(self.beta_2, variable.dtype), step))
+            super().update_step(gradient, variable, learning_rate)
+
+    return Optimizer
+
+
 def optimizer_of(spec, weights):
     import keras
 
     name, rate, decay = spec["optimizer"], spec["lr"], spec.get("weight-decay") or 0.0
     if name == "adamw":
-        optimizer = keras.optimizers.AdamW(rate, weight_decay=decay, epsilon=1e-8)
+        optimizer = with_corrected_epsilon(keras.optimizers.AdamW)(rate, weight_decay=decay)
         if spec["model"] in texts.MODELS:  # of which biases and what normalises do not decay
             optimizer.exclude_from_weight_decay([w for w in weights if len(w.shape) < 2])
         return optimizer
     if decay:
         raise measured.Gap(f"weight-decay is {decay} with {name}; accepted: 0, or adamw")
     kinds = {"sgd": lambda: keras.optimizers.SGD(rate), "momentum": lambda: keras.optimizers.SGD(rate, momentum=spec.get("momentum") or 0.9),
-             "adam": lambda: keras.optimizers.Adam(rate, epsilon=1e-8)}
+             "adam": lambda: with_corrected_epsilon(keras.optimizers.Adam)(rate)}
     measured.refuse_unless("optimizer", name, ["adamw", *kinds])
     return kinds[name]()
 

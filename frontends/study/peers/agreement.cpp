@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <random>
 #include <sstream>
 
@@ -271,7 +272,8 @@ void Agreement::find_losses(Start& start) const {
   for (int tenths = 0; tenths < kTenths; ++tenths, start.rate /= 10) {
     spec["lr"] = start.rate;
     const std::vector<double> losses = losses_in(Order::given);
-    if (losses.size() != kSteps || losses.back() >= losses.front() || losses.front() - losses.back() > kGentle * losses.front()) continue;
+    // On one batch a step that goes not too far makes the loss smaller.
+    if (losses.size() != kSteps || !std::ranges::is_sorted(losses, std::greater()) || losses.front() - losses.back() > kGentle * losses.front()) continue;
     const std::vector<double> again = losses_in(Order::another);
     if (again.size() != kSteps || !(distance_of_losses(again, losses) <= kSteady)) continue;
     start.losses = losses;

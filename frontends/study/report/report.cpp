@@ -115,14 +115,14 @@ std::string shown(const Json& found, const char* key) { return found.contains(ke
 
 /// How far each peer is from Gemel, and how far five steps take the loss.
 Grid agreement_grid(const Results& results) {
-  Grid out{
-      .caption =
-          "Peers start from Gemel's weights and data. A row of theirs is shown only if their outputs, and the losses of five steps on one batch without "
-          "dropout, agree with Gemel's: outputs within 1e-3 of the largest, losses within 1e-3 and a tenth of what these steps change the loss by. The "
-          "rate is the case's, or that divided by 10 until five steps take at most a tenth of the loss and Gemel's own losses agree within 1e-4 with those of "
-          "the batch in reverse order: above it, a deep untrained network magnifies rounding",
-      .head = {"case", "outputs differ by", "losses differ by", "five steps change the loss by", "rate"},
-      .rows = {}};
+  Grid out{.caption =
+               "Peers start from Gemel's weights and data. A row of theirs is shown only if their outputs, and the losses of five steps on one batch without "
+               "dropout, agree with Gemel's: outputs within 1e-3 of the largest, losses within 1e-3 and a tenth of what these steps change the loss by. The "
+               "rate is the case's, or that divided by 10 until each of five steps lowers the loss, all by at most a tenth, and Gemel's own losses agree "
+               "within 1e-4 with those of "
+               "the batch in reverse order: above it, a deep untrained network magnifies rounding",
+           .head = {"case", "outputs differ by", "losses differ by", "five steps change the loss by", "rate"},
+           .rows = {}};
   for (const auto& [name, found] : results.agreements())
     out.rows.push_back({name, shown(found, "outputs"), shown(found, "losses"), shown(found, "change"), shown(found, "lr")});
   return out;
