@@ -9,18 +9,18 @@ namespace {
 
 constexpr const char *kEpochs = "epochs", *kLimit = "limit", *kBatch = "batch-size";
 
+bool is_positive(const Json& spec, const char* key) { return spec.contains(key) && spec[key].is_number_integer() && spec[key] > 0; }
+
 /// The key by which a spec counts steps; null: it counts none, or as many as its epochs have.
 const char* key_of_steps(const Json& spec) {
   for (const char* key : {"runs", "steps"})
-    if (spec.contains(key) && spec[key].is_number_integer() && spec[key] > 0) return key;
+    if (is_positive(spec, key)) return key;
   return nullptr;
 }
 
 std::int64_t scaled_steps(std::int64_t steps, double scale) {
   return std::max<std::int64_t>(std::min<std::int64_t>(steps, kLeastSteps), std::llround(scale * static_cast<double>(steps)));
 }
-
-bool is_positive(const Json& spec, const char* key) { return spec.contains(key) && spec[key].is_number_integer() && spec[key] > 0; }
 
 }  // namespace
 

@@ -139,7 +139,7 @@ class Schedule {
       budget_has_ended_ = false;
     }
     double scale = scale_within(progress_->costs(), study_.least_repeats, left_of_budget());
-    if (constexpr double kWorthAnotherBlock = 1.25; scale < kWorthAnotherBlock * kLeastScale) scale = kLeastScale;
+    if (constexpr double kWorthAnotherBlock = 1.25; budget_has_ended_ || scale < kWorthAnotherBlock * kLeastScale) scale = kLeastScale;
     record_scale(options_.folder, scale);
     if (scale != kLeastScale) progress_.emplace(study_, runs_, scale);
     if (scale != 1) options_.say(fmt::format("to keep to the budget each process runs {:.0f} % of the study's steps", 100 * scale));
