@@ -134,6 +134,8 @@ struct Study {
 
 /// The fewest blocks in which a sign-flip test of one of so many hypotheses can come out below 5 %, adjusted; and not fewer than an interval needs.
 int least_blocks(std::size_t hypotheses);
+/// Removes tables, plots and hypotheses that need other cases than the study has, and the ratios of a table without its base; sets least_repeats.
+void drop_what_has_no_cases(Study& study);
 /// The study of Gemel's cases alone, and the tables, plots and hypotheses that these are enough for.
 Study without_peers(Study study);
 

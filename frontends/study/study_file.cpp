@@ -4,7 +4,6 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "engine/base/accepted.h"
@@ -286,22 +285,6 @@ void require_peers(const Keys& keys, const toml::node& node) {
     }
 }
 
-/// Tables, plots and hypotheses that need other cases than the study has; and the ratios of a table without its base.
-void drop_what_has_no_cases(Study& study) {
-  const auto has = [&](Selection where, const Selection& what = Json::object()) {
-    where.update(what);
-    return !study.selected(where).empty();
-  };
-  std::erase_if(study.tables, [&](const Table& table) { return study.selected(table.where, table.rows).empty(); });
-  for (Table& table : study.tables)
-    if (!table.base.is_null() && !has(table.where, table.base)) table.base = nullptr;
-  std::erase_if(study.plots, [&](const Plot& plot) { return study.selected(plot.where, plot.lines).empty(); });
-  std::erase_if(study.curves, [&](const Curve& curve) { return study.selected(curve.where, curve.lines).empty(); });
-  std::erase_if(study.knees, [&](const Knee& knee) { return study.selected(knee.where, knee.lines).empty(); });
-  std::erase_if(study.hypotheses, [&](const Hypothesis& h) { return !has(h.where, h.a) || !has(h.where, h.b); });
-  study.least_repeats = least_blocks(study.hypotheses.size());
-}
-
 /// Plots and curves are files of one folder.
 std::vector<std::string> names_of_figures(const Study& study) {
   std::vector<std::string> out;
@@ -323,33 +306,6 @@ void require_unique_names(const Keys& keys, const Study& study) {
 }
 
 }  // namespace
-
-int least_blocks(std::size_t hypotheses) {
-  int blocks = 6;
-  while (static_cast<double>(hypotheses) * std::ldexp(2, -blocks) >= 0.05) ++blocks;
-  return blocks;
-}
-
-Study without_peers(Study study) {
-  std::erase_if(study.cases, [](const Case& c) { return c.is_of_peer(); });
-  drop_what_has_no_cases(study);
-  return study;
-}
-
-std::vector<const Case*> Study::selected(const Selection& where, const std::vector<std::string>& with) const {
-  std::vector<const Case*> out;
-  for (const Case& c : cases)
-    if (fits(c, where) && std::ranges::all_of(with, [&](const std::string& factor) { return c.factors.contains(factor); })) out.push_back(&c);
-  return out;
-}
-
-bool fits(const Case& c, const Selection& where) {
-  for (const auto& [factor, value] : where.items())
-    if (c.factor(factor) != value) return false;
-  return true;
-}
-
-std::string word_of(const Json& value) { return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump(); }
 
 Study read_study(const fs::path& file, Extent extent) { return parse_study(std::string(as_text(read_whole(file))), file, extent); }
 
