@@ -8,6 +8,7 @@
 namespace gemel::study {
 
 inline constexpr const char* kStudyRecord = "study.json";
+inline constexpr const char* kStudyText = "study";        // its key of Study::text
 inline constexpr const char* kUnofficial = "unofficial";  // its key of Study::unofficial
 
 /// @throws DataError where the folder holds no results
@@ -16,5 +17,7 @@ Study recorded_study(const std::filesystem::path& folder);
 /// The share of the study's steps that its processes run, once it is decided.
 std::optional<double> recorded_scale(const std::filesystem::path& folder);
 void record_scale(const std::filesystem::path& folder, double scale);
+/// Has a later text of the study, of the same cases, take the place of the one that the study began with.
+void record_text(const std::filesystem::path& folder, const std::string& text);
 
 }  // namespace gemel::study

@@ -34,8 +34,18 @@ constexpr double kJoule = 1e-6;  // of the counters' microjoules
 PowerMeter::PowerMeter(const Sources& sources) : cards_(sources.nvml) {
   add_packages(sources.powercap);
   add_cards();
-  if (!parts_.empty()) return;
-  why_none_ += "; " + cards_.why_none() + "; accepted: a processor whose RAPL counters Linux shows and this user may read, or an NVIDIA card";
+}
+
+std::vector<std::string> PowerMeter::parts() const {
+  std::vector<std::string> out;
+  for (const Package& package : packages_) out.push_back(package.name);
+  for (const CardEnergy& energy : card_energies_) out.push_back(cards_.name(energy.card));
+  return out;
+}
+
+std::string PowerMeter::why_none() const {
+  if (!packages_.empty() || !card_energies_.empty()) return "";
+  return why_no_packages_ + "; " + cards_.why_none() + "; accepted: a processor whose RAPL counters Linux shows and this user may read, or an NVIDIA card";
 }
 
 /// Packages alone: their zones below ("core", "dram") are parts of them or are not there everywhere, and "psys" has them all once more.
@@ -43,7 +53,7 @@ void PowerMeter::add_packages(const fs::path& powercap) {
   std::error_code error;
   std::vector<fs::path> zones;
   for (fs::directory_iterator it(powercap, error); it != fs::directory_iterator(); it.increment(error)) zones.push_back(it->path());
-  if (error) why_none_ = powercap.string() + ": " + error.message();
+  if (error) why_no_packages_ = powercap.string() + ": " + error.message();
   std::ranges::sort(zones);
   for (const fs::path& zone : zones) {
     const std::string file = zone.filename().string(), name = word_in(zone / "name");
@@ -51,13 +61,15 @@ void PowerMeter::add_packages(const fs::path& powercap) {
     errno = 0;
     const auto now = number_in(zone / "energy_uj");
     if (!now) {
-      why_none_ = (zone / "energy_uj").string() + ": " + system_message(errno ? errno : EINVAL);
+      why_no_packages_ = (zone / "energy_uj").string() + ": " + system_message(errno ? errno : EINVAL);
       continue;
     }
-    packages_.push_back({zone / "energy_uj", *now, number_in(zone / "max_energy_range_uj").value_or(0)});
-    parts_.push_back(name);
+    packages_.push_back({name, zone / "energy_uj", *now, number_in(zone / "max_energy_range_uj").value_or(0)});
   }
-  if (parts_.empty() && why_none_.empty()) why_none_ = powercap.string() + ": it has no package of a processor";
+  if (!packages_.empty())
+    why_no_packages_.clear();  // a zone that cannot be read lies beside one that can
+  else if (why_no_packages_.empty())
+    why_no_packages_ = powercap.string() + ": it has no package of a processor";
 }
 
 void PowerMeter::add_cards() {
@@ -65,7 +77,6 @@ void PowerMeter::add_cards() {
     const auto counted = cards_.joules(card);
     if (!counted && !cards_.watts(card)) continue;
     card_energies_.push_back({card, counted, steady_ns()});
-    parts_.push_back(cards_.name(card));
   }
 }
 
@@ -84,7 +95,7 @@ double PowerMeter::take(CardEnergy& energy) const {
 }
 
 std::optional<double> PowerMeter::joules() {
-  if (parts_.empty()) return {};
+  if (packages_.empty() && card_energies_.empty()) return {};
   for (Package& package : packages_) joules_ += take(package);
   for (CardEnergy& energy : card_energies_) joules_ += take(energy);
   return joules_;

@@ -23,13 +23,16 @@ class PowerMeter {
   /// Joules since construction, summed over what can be measured; empty if nothing can. Counters wrap around: call it at least once a minute.
   std::optional<double> joules();
   /// What is measured: "package-0", "NVIDIA H200".
-  const std::vector<std::string>& parts() const { return parts_; }
+  std::vector<std::string> parts() const;
   /// Why nothing can be measured, and what would be accepted; empty if something can.
-  const std::string& why_none() const { return why_none_; }
+  std::string why_none() const;
+  /// Why the processor's packages cannot be measured; empty if they can.
+  const std::string& why_no_packages() const { return why_no_packages_; }
   const NvidiaCards& cards() const { return cards_; }
 
  private:
   struct Package {
+    std::string name;
     std::filesystem::path counter;  // microjoules
     std::uint64_t last = 0, range = 0;
   };
@@ -46,8 +49,7 @@ class PowerMeter {
   NvidiaCards cards_;
   std::vector<Package> packages_;
   std::vector<CardEnergy> card_energies_;
-  std::vector<std::string> parts_;
-  std::string why_none_;
+  std::string why_no_packages_;
   double joules_ = 0;
 };
 

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 #include <sstream>
 #include <string>
 #include <system_error>
@@ -65,6 +67,18 @@ ProcessUsage usage_of_tree(pid_t process) {
     sum.resident_bytes += one.resident_bytes;
   }
   return sum;
+}
+
+std::optional<double> busy_seconds_of_machine() {
+  std::ifstream file("/proc/stat");
+  std::string name;
+  file >> name;
+  std::array<std::int64_t, 8> ticks{};  // user, nice, system, idle, iowait, irq, softirq, steal
+  for (std::int64_t& one : ticks) file >> one;
+  if (!file || name != "cpu") return std::nullopt;
+  constexpr std::size_t kIdle = 3, kWaits = 4;
+  ticks[kIdle] = ticks[kWaits] = 0;
+  return static_cast<double>(std::reduce(ticks.begin(), ticks.end())) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 }  // namespace gemel

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace gemel {
@@ -21,5 +22,7 @@ struct ProcessUsage {
 ProcessUsage usage_of(pid_t process);
 /// Returns the sum over a process and all its descendants.
 ProcessUsage usage_of_tree(pid_t process);
+/// Returns the processor time of all programs since the machine started, with what a hypervisor took from it; empty where the system does not tell.
+std::optional<double> busy_seconds_of_machine();
 
 }  // namespace gemel

@@ -10,6 +10,7 @@
 #include "engine/base/files/file.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/options/arguments.h"
+#include "frontends/cli/system/build_info.h"
 #include "frontends/cli/system/console.h"
 #include "frontends/cli/system/interrupt.h"
 #include "frontends/study/peers/peers.h"
@@ -127,6 +128,7 @@ int run(const Arguments& arguments) {
   }
   const auto out = v["out"].as<std::string>();
   const study::StudyOptions how{.program = fs::read_symlink("/proc/self/exe"),
+                                .version = fmt::format("{}, {}", GEMEL_VERSION, commit()),
                                 .folder = fs::absolute(out.empty() ? default_folder(s) : fs::path(out)),
                                 .platform = v["platform"].as<std::string>(),
                                 .device = v["device"].as<std::string>(),

@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 #include <link.h>
 #include <sched.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +13,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "engine/base/machine_facts.h"
 #include "engine/base/resource_limits.h"
 #include "frontends/cli/doctor/health_check.h"
 #include "frontends/cli/system/build_info.h"
@@ -49,41 +49,16 @@ Finding libraries() {
   return {Health::ok, fmt::format("{}", fmt::join(found, ", "))};
 }
 
-/// The value of a line `KEY=value`, without its quotes.
-std::string value_in(const fs::path& file, const std::string& key) {
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) {
-    if (!line.starts_with(key + "=")) continue;
-    std::string value = line.substr(key.size() + 1);
-    std::erase(value, '"');
-    return value;
-  }
-  return "";
-}
-
 Finding distribution() {
-  utsname system{};
-  ::uname(&system);
-  std::string name = value_in("/etc/os-release", "PRETTY_NAME");
-  if (name.empty()) name = "a distribution without /etc/os-release";
   std::error_code none;
   const bool contained = fs::exists("/.dockerenv", none) || fs::exists("/run/.containerenv", none);
-  return {Health::ok, fmt::format("{}, {} {}, {}{}", name, system.sysname, system.release, system.machine, contained ? ", in a container" : "")};
-}
-
-/// What stands behind a key in /proc/cpuinfo, of the first processor.
-std::string of_processor(std::string_view key) {
-  std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);)
-    if (line.starts_with(key))
-      if (const auto colon = line.find(": "); colon != std::string::npos) return line.substr(colon + 2);
-  return "";
+  return {Health::ok, system_name() + (contained ? ", in a container" : "")};
 }
 
 Finding processor() {
   constexpr std::array<const char*, 12> kOfInterest{"avx2",        "fma",      "f16c",     "avx512f", "avx512_bf16", "avx512_fp16",
                                                     "avx512_vnni", "amx_bf16", "amx_int8", "asimd",   "sve",         "bf16"};
-  std::string name = of_processor("model name");
+  std::string name = processor_name();
   if (name.empty()) name = "of an unknown name";
   std::istringstream flags(of_processor("flags") + " " + of_processor("Features"));
   std::set<std::string> all;

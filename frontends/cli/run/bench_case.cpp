@@ -179,6 +179,13 @@ class Meter {
   bool is_helped_ = false;  // rank 0 alone makes the steps
 };
 
+/// Collective.
+std::vector<std::int64_t> numbers_of_ranks(Job& job, std::int64_t mine) {
+  std::vector<std::int64_t> out;
+  for (const std::string& text : distributed::texts_of_ranks(*job.communication(), std::to_string(mine))) out.push_back(std::stoll(text));
+  return out;
+}
+
 }  // namespace
 
 std::string BenchCase::name() const {
@@ -240,9 +247,12 @@ BenchResult run_case(RunScope& run, Job& job, BenchCase& c, const BenchLength& l
   meter.result().parameters = model->parameter_elements();
   meter.result().peak_bytes = memory.statistics().peak_in_use - before;
   meter.result().resident_bytes = resident.bytes();
-  if (c.strategy->splits_model())
-    for (const std::string& text : distributed::texts_of_ranks(*job.communication(), std::to_string(meter.result().peak_bytes)))
-      meter.result().stage_peak_bytes.push_back(std::stoll(text));
+  if (!job.communication()) return meter.result();
+  if (job.strategy().ranks_are() != RanksAre::threads) {
+    const std::vector<std::int64_t> of_ranks = numbers_of_ranks(job, resident.bytes());
+    meter.result().resident_bytes = std::accumulate(of_ranks.begin(), of_ranks.end(), std::int64_t{0});
+  }
+  if (c.strategy->splits_model()) meter.result().stage_peak_bytes = numbers_of_ranks(job, meter.result().peak_bytes);
   return meter.result();
 }
 

@@ -79,7 +79,7 @@ struct BenchResult {
   double busy = 0;                             // the part of a step in which the device computes, of those that were timed
   std::int64_t peak_bytes = 0;                 // held on the device at once by this case
   graph::ArenaUse arena;                       // of that planned; 0 for the eager front end
-  std::int64_t resident_bytes = 0;             // of the process: at its peak, less before the model was built; 0 where nothing counts it
+  std::int64_t resident_bytes = 0;             // of the processes of all ranks: at their peaks, less before the model was built; 0 where nothing counts it
   std::vector<std::int64_t> stage_peak_bytes;  // [rank] where ranks hold parts of the model
   std::vector<double> exposed_ms;              // that each measured step waited for communication; empty where there is none
 };

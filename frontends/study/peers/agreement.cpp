@@ -138,7 +138,7 @@ void Agreement::run_words(const std::vector<std::string>& words, const fs::path&
   const double timeout_s = std::max(0.01, std::chrono::duration<double>(deadline_ - Clock::now()).count());
   const ChildResult ended =
       study::run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = timeout_s, .tick = [this](auto...) {
-                    if (options_.interrupted()) throw Interrupted();
+                    options_.stop_if_interrupted();
                   }});
   take_status(run, ended, folder / "stderr", true);
   if (run.status != "ok") throw Failure{run.status, run.reason};
@@ -185,11 +185,22 @@ Agreement::Start& Agreement::start_of(const Json& spec) {
     write_batch(start);
     Json once = keys_of_batch(start);
     once.update({{"steps", 1}, {"lr", 0}, {"optimizer", "sgd"}, {"freeze-norm", true}, {"save", (start.folder / "weights.safetensors").string()}});
+    if (start.spec.contains("weights")) once["weights"] = start.spec["weights"];
     gemel(start, "train", once);
+    require_processor(start);
     find_outputs(start);
   }
   if (is_training(spec) && start.losses.empty()) find_losses(start);
   return known != starts_.end() ? start : starts_.emplace(name, std::move(made)).first->second;
+}
+
+/// Peers compute on the processor: beside another device of Gemel's they would compare devices.
+void Agreement::require_processor(const Start& start) {
+  const Json summary = Json::parse(text_of(start.folder / "log" / "summary.json"), nullptr, false);
+  if (const std::string type = device_type(summary); type != "cpu")
+    throw Failure{"missing", fmt::format("peers compute on the processor, and Gemel's device is {} ({}); accepted: --device with a CPU",
+                                         type.empty() ? "unknown" : "a " + type,
+                                         summary.is_object() && summary.contains("device") ? summary["device"].value("name", "") : "")};
 }
 
 /// By which `train` reads the batch.

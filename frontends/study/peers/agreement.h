@@ -41,6 +41,7 @@ class Agreement {
   /// Whether the peer can be imported, which is asked once.
   void probe(const Json& spec);
   Start& start_of(const Json& spec);
+  static void require_processor(const Start& start);
   static Json keys_of_batch(const Start& start);
   void write_batch(const Start& start) const;
   template <class F>

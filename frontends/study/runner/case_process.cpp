@@ -130,7 +130,7 @@ class Process {
                                           .timeout_s = timeout_s,
                                           .processors = processors_,
                                           .tick = [&](pid_t process) {
-                                            if (options_.interrupted()) throw Interrupted();
+                                            options_.stop_if_interrupted();
                                             meter.tick(process);
                                           }});
     out.seconds = ended.seconds;
@@ -205,7 +205,14 @@ class Process {
       for (const char* metric : {"utilisation", "watts", "joules_per_sample"}) out.unmeasured[metric] = "all steps were measured within 0.2 s: too short";
     if (out.metrics.contains("watts") && out.metrics.contains("ms_per_sample"))
       out.metrics["joules_per_sample"] = 1e-3 * out.metrics["ms_per_sample"].get<double>() * out.metrics["watts"].get<double>();
-    if (const std::string& why = meter.why_no_power(); !why.empty()) out.unmeasured["watts"] = out.unmeasured["joules_per_sample"] = why;
+    if (out.status == "ok") out.machine["power"] = meter.power().parts();
+    std::string why = meter.power().why_none();
+    if (why.empty() && device_type(out.machine) == "cpu") why = meter.power().why_no_packages();  // what a card uses meanwhile says nothing of the run
+    if (why.empty()) return;
+    for (const char* metric : {"watts", "joules_per_sample"}) {
+      out.metrics.erase(metric);
+      out.unmeasured[metric] = why;
+    }
   }
   const StudyOptions& options_;
   fs::path folder_;
@@ -255,8 +262,9 @@ Json check(const Case& c, const StudyOptions& options) {
   std::vector<std::string> words{options.program.string()};
   std::ranges::copy(command_words(spec), std::back_inserter(words));
   words.insert(words.end(), {"--spec", spec.dump(), "--print-spec"});
-  if (const ChildResult ended = run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = 60}); ended.status != 0)
-    throw UsageError(fmt::format("study: case {}: {}", c.name, last_line(text_of(folder / "stderr"))));
+  const ChildResult ended =
+      run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = 60, .tick = [&](auto...) { options.stop_if_interrupted(); }});
+  if (ended.status != 0) throw UsageError(fmt::format("study: case {}: {}", c.name, last_line(text_of(folder / "stderr"))));
   const Json whole = Json::parse(text_of(folder / "stdout"), nullptr, false);
   for (const auto& [key, value] : whole.items())
     if (value.is_array() && value.size() > 1 && key != "env" && key != "variant")

@@ -16,7 +16,7 @@ void ProcessMeter::tick(pid_t process) {
   const double now = unix_seconds();
   if (!samples_.empty() && now - samples_.back().at < kPeriod) return;
   const ProcessUsage usage = usage_of_tree(process);
-  samples_.push_back({now, usage.processor_seconds, usage.resident_bytes, power_.joules(), power_.cards().utilisation()});
+  samples_.push_back({now, usage.processor_seconds, busy_seconds_of_machine(), usage.resident_bytes, power_.joules(), power_.cards().utilisation()});
 }
 
 /// Where a process has ended between two measurements its time is gone from the sum.
@@ -32,6 +32,10 @@ ProcessMeter::Json ProcessMeter::means(const Span& span) const {
   if (in.size() < 2) return out;  // shorter than what can be measured
   const Sample &first = in.front(), &last = in.back();
   out["utilisation"] = utilisation(first, last);
+  if (first.machine_seconds && last.machine_seconds) {
+    const double others = *last.machine_seconds - *first.machine_seconds - (last.processor_seconds - first.processor_seconds);
+    out["other_cores"] = std::max(0.0, others / (last.at - first.at));
+  }
   out["peak_resident_bytes"] = std::ranges::max_element(in, {}, &Sample::resident_bytes)->resident_bytes;
   if (first.joules) out["watts"] = (*last.joules - *first.joules) / (last.at - first.at);
   double sum = 0;

@@ -25,17 +25,18 @@ class ProcessMeter {
   /// Measures where a tenth of a second has passed since the last measurement. To be called some times a second.
   void tick(pid_t process);
   /// Means over a span: `utilisation` (processor time over wall time and cores, 0 to 1), `watts` of the machine, `card_utilisation` of the busiest NVIDIA card;
-  /// and `peak_resident_bytes`, the largest sum over the processes. Without what cannot be measured.
+  /// `other_cores` that were busy with other programs, or taken by a hypervisor; and `peak_resident_bytes`, the largest sum over the processes. Without what
+  /// cannot be measured.
   Json means(const Span& span) const;
-  /// Why there is no power; empty if there is.
-  const std::string& why_no_power() const { return power_.why_none(); }
+  const PowerMeter& power() const { return power_; }
   /// A line for each second: `seconds` since the first measurement, `cpu` as `utilisation`, `resident_bytes`, `watts`.
   std::vector<Json> lines() const;
 
  private:
   struct Sample {
-    double at = 0;                 // Unix seconds
-    double processor_seconds = 0;  // since the process began
+    double at = 0;                          // Unix seconds
+    double processor_seconds = 0;           // since the process began
+    std::optional<double> machine_seconds;  // of all programs
     std::int64_t resident_bytes = 0;
     std::optional<double> joules, card_utilisation;
   };

@@ -18,6 +18,11 @@ std::string last_line(const std::string& text) {
   return out;
 }
 
+std::string device_type(const Json& machine) {
+  const Json device = machine.is_object() ? machine.value("device", Json()) : Json();
+  return device.is_object() ? device.value("type", "") : device.is_string() ? device.get<std::string>() : "";  // a peer says where it is alone
+}
+
 std::vector<std::string> command_words(const Json& spec) {
   std::vector<std::string> out;
   std::istringstream command(spec["command"].get<std::string>());
@@ -35,7 +40,7 @@ void take_status(ProcessRecord& out, const ChildResult& ended, const std::filesy
     // What is asked for is not there: a file, which the run could not open, or a device; of a peer, whatever it says it has not.
     const auto says = [&](const char* text) { return said.find(text) != std::string::npos; };
     const bool is_missing =
-        (ended.status == 2 && (out.peer() != kGemel || says("device") || says("platform"))) || says("cannot open") || says("does not exist");
+        (ended.status == 2 && (out.peer() != kGemel || says("device") || says("platform"))) || says("No such file or directory") || says("does not exist");
     out.status = has_no_room ? "does-not-fit" : is_missing ? "missing" : "failed";
     out.reason = said.empty() ? fmt::format("it ended with status {}", ended.status) : said;
   } else {

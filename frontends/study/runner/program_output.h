@@ -17,4 +17,7 @@ std::vector<std::string> command_words(const Json& spec);
 /// Sets a run's status and reason. @param errors  file that the program's standard error went to @param has_result  it left what it was to leave
 void take_status(ProcessRecord& out, const ChildResult& ended, const std::filesystem::path& errors, bool has_result);
 
+/// "cpu", "gpu" or another, of what a run says of its device; empty where it says nothing.
+std::string device_type(const Json& machine);
+
 }  // namespace gemel::study

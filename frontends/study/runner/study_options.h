@@ -7,8 +7,12 @@
 
 namespace gemel::study {
 
+/// Thrown where `interrupted` says so while a program runs.
+struct Interrupted {};
+
 struct StudyOptions {
   std::filesystem::path program;  // gemel
+  std::string version;            // its version and commit
   std::filesystem::path folder;   // of the study's results
   std::string platform, device;   // of every case that names no device itself; empty: the program's choice
   std::filesystem::path data;     // what "{data}" stands for in specs
@@ -18,9 +22,10 @@ struct StudyOptions {
   std::filesystem::path peers;  // a virtual environment of Python that peers are run in; empty: the study has none
   std::function<void(const std::string& line)> say;
   std::function<bool()> interrupted = [] { return false; };
+  /// @throws Interrupted
+  void stop_if_interrupted() const {
+    if (interrupted()) throw Interrupted();
+  }
 };
-
-/// Thrown where `interrupted` says so while a program runs.
-struct Interrupted {};
 
 }  // namespace gemel::study

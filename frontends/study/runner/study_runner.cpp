@@ -11,7 +11,9 @@
 
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
+#include "engine/base/machine_facts.h"
 #include "engine/base/numbers.h"
+#include "engine/base/resource_limits.h"
 #include "frontends/study/peers/agreement.h"
 #include "frontends/study/peers/peers.h"
 #include "frontends/study/runner/case_process.h"
@@ -51,25 +53,45 @@ Json unofficial(const Study& study, const StudyOptions& options) {
   return out;
 }
 
+/// Where the study runs, and by which build.
+Json surroundings(const StudyOptions& options) {
+  const AllowedMemory memory = allowed_memory();
+  return {{"processor", processor_name()},
+          {"cores", allowed_cores().count()},
+          {"memory_bytes", std::min(memory.limit, memory.of_machine)},
+          {"system", system_name()},
+          {"gemel", options.version}};
+}
+
 /// study.json, by which a folder is known; and the folder's earlier runs, where they are of the same study.
 std::vector<ProcessRecord> begin(const Study& study, const StudyOptions& options) {
   fs::create_directories(options.folder);
   const fs::path file = options.folder / kStudyRecord;
-  Json about{{"name", study.name},           {"title", study.title},           {"seed", options.seed},
-             {"platform", options.platform}, {"device", options.device},       {"extent", static_cast<int>(study.extent)},
-             {"study", study.text},          {"peers", options.peers.string()}};
+  Json about{{"name", study.name},
+             {"title", study.title},
+             {"seed", options.seed},
+             {"platform", options.platform},
+             {"device", options.device},
+             {"extent", static_cast<int>(study.extent)},
+             {kStudyText, study.text},
+             {"peers", options.peers.string()},
+             {"machine", surroundings(options)}};
   for (const Case& c : study.cases) about["cases"].push_back({{"name", c.name}, {"spec", c.spec}});
   about[kUnofficial] = unofficial(study, options);
   if (fs::exists(file)) {
     if (!options.resume)
       throw UsageError(fmt::format("study: {} holds a study's results; accepted: --resume to go on with it, or another --out", options.folder.string()));
     const Json before = Json::parse(text_of(file), nullptr, false);
-    for (const char* key : {"cases", "seed", "platform", "device"})
+    for (const char* key : {"cases", "seed", "platform", "device", "machine"})
       if (!before.is_object() || before.value(key, Json()) != about[key])
         throw UsageError(
-            fmt::format("study: {} holds another study's results (its {} differ); accepted: the same study, extent, seed and device, or another --out",
+            fmt::format("study: {} holds another study's results ({} differs); accepted: the same study, extent, seed, device, machine and build of Gemel, or "
+                        "another --out",
                         options.folder.string(), key));
-    return read_runs(options.folder);
+    record_text(options.folder, study.text);
+    std::vector<ProcessRecord> runs = read_runs(options.folder);
+    std::erase_if(runs, [](const ProcessRecord& run) { return run.status == "missing"; });  // it may be there by now
+    return runs;
   }
   write_file_atomically(file, [&](FileWriter& out) { out.write(about.dump(1) + "\n"); });
   return {};
@@ -86,7 +108,9 @@ void measure_peak(const Study& study, const StudyOptions& options) {
   options.say("the device's peak");
   constexpr double kTimeout = 60;
   const fs::path measured = errors.parent_path() / "stdout";
-  if (const ChildResult ended = run({.words = words, .output = measured, .errors = errors, .timeout_s = kTimeout}); ended.status != 0) {
+  const ChildResult ended =
+      run({.words = words, .output = measured, .errors = errors, .timeout_s = kTimeout, .tick = [&](auto...) { options.stop_if_interrupted(); }});
+  if (ended.status != 0) {
     options.say(fmt::format("  plots are without the device's bound: {}", ended.timed_out ? "its measurement takes too long" : last_line(text_of(errors))));
     return;
   }
@@ -97,8 +121,9 @@ void measure_peak(const Study& study, const StudyOptions& options) {
 /// have, of which the scale of all later ones follows. Where no more steps fit, the pilot is the first block.
 class Schedule {
  public:
-  Schedule(const Study& study, const StudyOptions& options, std::vector<ProcessRecord> before)
-      : study_(study), options_(options), record_(options.folder, before), runs_(std::move(before)), agreement_(options) {}
+  /// @param begin  of the budget
+  Schedule(const Study& study, const StudyOptions& options, std::vector<ProcessRecord> before, Clock::time_point begin)
+      : study_(study), options_(options), record_(options.folder, before), runs_(std::move(before)), agreement_(options), begin_(begin) {}
 
   void run() {
     std::optional<double> scale = recorded_scale(options_.folder);
@@ -162,12 +187,7 @@ class Schedule {
   }
   void run_case(const Case& c, int block) {
     const double rest = has_budget() ? std::max(left_of_budget(), 1.0) : study_.timeout_s;
-    ProcessRecord run;
-    try {
-      run = run_case_once(c, block, std::min(study_.timeout_s, rest));
-    } catch (const Interrupted&) {
-      throw DataError(fmt::format("study: interrupted; go on with --resume --out {}", options_.folder.string()));
-    }
+    ProcessRecord run = run_case_once(c, block, std::min(study_.timeout_s, rest));
     if (run.status == "timeout" && rest < study_.timeout_s) {  // the budget's end, not the case's fault
       budget_has_ended_ = true;
       return;
@@ -214,7 +234,7 @@ class Schedule {
   std::optional<Progress> progress_;
   Agreement agreement_;
   std::map<std::string, Json> whole_specs_;
-  Clock::time_point begin_ = Clock::now();
+  Clock::time_point begin_;
   double reserve_ = 0;  // seconds of the budget that are kept for later
   bool budget_has_ended_ = false;
 };
@@ -222,14 +242,20 @@ class Schedule {
 }  // namespace
 
 void run_study(const Study& study, const StudyOptions& options) {
+  const Clock::time_point started = Clock::now();
   const bool goes_on = is_there(options.folder / kStudyRecord);
-  if (!goes_on) {
-    for (const Case& c : study.cases) check(c, options);
-    check_data(study, options);
+  try {
+    if (!goes_on) {
+      for (const Case& c : study.cases) check(c, options);
+      check_data(study, options);
+    }
+    std::vector<ProcessRecord> before = begin(study, options);
+    measure_peak(study, options);
+    Schedule(study, options, std::move(before), started).run();
+  } catch (const Interrupted&) {
+    throw DataError(is_there(options.folder / kStudyRecord) ? fmt::format("study: interrupted; go on with --resume --out {}", options.folder.string())
+                                                            : "study: interrupted before anything was measured");
   }
-  std::vector<ProcessRecord> before = begin(study, options);
-  measure_peak(study, options);
-  Schedule(study, options, std::move(before)).run();
   fs::remove_all(options.folder / "last-run");
 }
 

@@ -174,6 +174,36 @@ TEST_F(StudyPeers, have_texts_as_gemel_tokenizes_and_pads_them) {
   EXPECT_EQ(array(texts / "val_labels.npy"), (Numbers{1, 0, 1}));
 }
 
+TEST_F(StudyPeers, start_from_the_weights_that_a_case_names) {
+  const std::string study = file_of_texts("  { name = \"pytorch\", peer = \"pytorch\", weights = \"{data}/bert.safetensors\" },\n");
+  const Outcome made = run({"train",
+                            "--model",
+                            "bert",
+                            "--config",
+                            "tiny",
+                            "--dataset",
+                            "mrpc",
+                            "--data",
+                            in_folder("data/mrpc"),
+                            "--vocab",
+                            in_folder("data/vocab.txt"),
+                            "--max-length",
+                            "16",
+                            "--batch-size",
+                            "2",
+                            "--steps",
+                            "1",
+                            "--seed",
+                            "7",
+                            "--save",
+                            in_folder("data/bert.safetensors")});
+  ASSERT_EQ(made.status, 0) << made.err;
+  ASSERT_EQ(run(joined(with_peers(study), {"--data", in_folder("data")})).status, 0);
+  const Json all = runs()["pytorch"];
+  ASSERT_EQ(all[0]["status"], "ok") << all[0]["reason"];
+  EXPECT_TRUE(read_text(folder() / "env/bin/weights.safetensors") == read_text(folder() / "data/bert.safetensors"));
+}
+
 TEST_F(StudyPeers, that_lack_their_texts_are_gaps) {
   const std::string study = file_of_texts(std::string("  { name = \"eager\", vocab = \"\", dataset = \"synthetic\", data = \"\" },\n") + kPyTorch);
   ASSERT_EQ(run(joined(with_peers(study), {"--data", in_folder("none")})).status, 0);

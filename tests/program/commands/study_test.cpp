@@ -94,7 +94,7 @@ TEST_F(StudyCommand, runs_ones_own_study_and_writes_its_report) {
   expect_refused({"study", "run", file(), "--out", in_folder("r")}, 2,
                  "study: " + in_folder("r") + " holds a study's results; accepted: --resume to go on with it, or another --out");
   expect_refused({"study", "run", file(), "--resume", "--seed", "2", "--out", in_folder("r")}, 2,
-                 "study: " + in_folder("r") + " holds another study's results (its seed differ); ");
+                 "study: " + in_folder("r") + " holds another study's results (seed differs); accepted: the same ");
 }
 
 TEST_F(StudyCommand, that_is_killed_at_ten_random_moments_goes_on_and_runs_nothing_twice) {
@@ -178,6 +178,28 @@ TEST_F(StudyCommand, cases_that_fail_miss_something_or_take_too_long_are_gaps_wi
   expect_refused(with("busy", "{ name = \"busy\", busy-cores = -1 }"), 2, "study: case busy: busy-cores is -1; accepted: a whole number, 0 for none");
   expect_refused(with("two", "{ name = \"two\", frontend = [\"graph\", \"eager\"] }"), 2,
                  "study: case two: frontend is [\"graph\",\"eager\"]; accepted: one value, in the spec or on an axis");
+}
+
+TEST_F(StudyCommand, what_was_missing_is_tried_again_by_a_study_that_goes_on) {
+  std::ofstream(folder() / "later.toml") << R"(
+title = "T"
+question = "Q"
+most_repeats = 1
+[[grid]]
+spec = { command = "train", model = "lenet", dataset = "synthetic", input = "1x32x32", classes = 10, batch-size = 2, limit = 8, steps = 2, eval-every = 0 }
+axes = { from = [{ name = "a file", weights = "{data}/lenet.safetensors" }, { name = "nothing" }] }
+)";
+  std::filesystem::create_directories(folder() / "data");
+  const Words words{"study", "run", in_folder("later.toml"), "--out", in_folder("l"), "--data", in_folder("data")};
+  ASSERT_EQ(run(words).status, 0);
+  auto all = times_run(runs("l"));
+  EXPECT_EQ(all.size(), 2u);
+  const Outcome made = run({"train", "--model", "lenet", "--dataset", "synthetic", "--input", "1x32x32", "--classes", "10", "--batch-size", "2", "--limit", "8",
+                            "--steps", "1", "--save", in_folder("data/lenet.safetensors")});
+  ASSERT_EQ(made.status, 0) << made.err;
+  ASSERT_EQ(run(joined(words, {"--resume"})).status, 0);
+  for (const Json& run : runs("l")) EXPECT_EQ(run["status"], "ok") << run["reason"];
+  EXPECT_EQ(runs("l").size(), 2u) << "what was there has not run again";
 }
 
 TEST_F(StudyCommand, says_which_data_are_not_the_official_ones) {

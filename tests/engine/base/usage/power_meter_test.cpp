@@ -45,6 +45,7 @@ TEST_F(Powercap, sums_packages_and_not_what_is_a_part_of_them_or_has_them_once_m
   PowerMeter power = meter();
   EXPECT_THAT(power.parts(), ElementsAre("package-0", "package-1"));
   EXPECT_EQ(power.why_none(), "");
+  EXPECT_EQ(power.why_no_packages(), "");
   EXPECT_DOUBLE_EQ(power.joules().value(), 0);
   for (const char* part : {"intel-rapl:0:0", "intel-rapl:2", "intel-rapl-mmio:0"}) count(part, 900'000'000);
   count("intel-rapl:0", 6'000'000);
@@ -89,6 +90,8 @@ TEST_F(Powercap, a_machine_without_counters_says_which_is_missing) {
 TEST_F(Powercap, energy_of_cards_is_counted_by_them_or_integrated) {
   PowerMeter power({.powercap = root(), .nvml = GEMEL_BINARY_DIR "/tests/made_up_nvml.so"});
   EXPECT_THAT(power.parts(), ElementsAre("New Card", "Old Card"));
+  EXPECT_EQ(power.why_none(), "");
+  EXPECT_THAT(power.why_no_packages(), HasSubstr("No such file or directory")) << "of a run on the processor this is not the power";
   EXPECT_EQ(power.cards().utilisation().value(), 0.9);
   const auto begin = std::chrono::steady_clock::now();
   const double before = power.joules().value();

@@ -48,5 +48,13 @@ TEST(ProcessState, usage_of_a_tree_has_its_descendants) {
   EXPECT_EQ(usage_of_tree(parent).resident_bytes, 0);
 }
 
+TEST(ProcessState, the_machine_is_busy_at_least_as_long_as_this_process) {
+  constexpr double kSeconds = 0.3, kTick = 0.05;  // times have steps of 10 ms, one for each processor
+  const double before = busy_seconds_of_machine().value();
+  for (const std::clock_t begin = std::clock(); static_cast<double>(std::clock() - begin) < kSeconds * CLOCKS_PER_SEC;) {
+  }
+  EXPECT_GE(busy_seconds_of_machine().value() - before, kSeconds - kTick);
+}
+
 }  // namespace
 }  // namespace gemel
