@@ -22,6 +22,11 @@ class RecordCase : public ::testing::TestWithParam<OpCase> {
   Sample sample() const { return op().samples()[at(GetParam().sample)]; }
 };
 
+/// Samples with a gradient that finite differences can be compared with; rounding to two bytes would hide the differences.
+class GradientCase : public RecordCase {};
+/// Those in two bytes, which are compared with float32 instead.
+class TwoByteGradientCase : public RecordCase {};
+
 class OpRecord : public ::testing::TestWithParam<const OpDef*> {};
 
 double dot(const InputNumbers& a, const InputNumbers& b) {
@@ -101,9 +106,8 @@ Sample widened(Sample s) {
   return s;
 }
 
-TEST_P(RecordCase, gradient_in_two_bytes_is_that_in_float32_rounded) {
+TEST_P(TwoByteGradientCase, gradient_is_that_in_float32_rounded) {
   const Sample s = sample();
-  if (!any_differentiable(op(), s) || !in_two_bytes(op(), s)) GTEST_SKIP() << "it has no gradient, or is not in two bytes";
   const InputNumbers x = numbers_for(op(), s);
   const auto session = Session::reference();
   const InputNumbers got = gradients(*session, op(), s, x), expected = gradients(*session, op(), widened(s), x);
@@ -115,10 +119,8 @@ TEST_P(RecordCase, gradient_in_two_bytes_is_that_in_float32_rounded) {
     }
 }
 
-TEST_P(RecordCase, gradient_matches_finite_differences) {
+TEST_P(GradientCase, gradient_matches_finite_differences) {
   const Sample s = sample();
-  if (!any_differentiable(op(), s)) GTEST_SKIP() << "it has no gradient";
-  if (in_two_bytes(op(), s)) GTEST_SKIP() << "rounding hides the differences; compared with float32 instead";
   const InputNumbers x = numbers_for(op(), s);
   const auto session = Session::reference();
   const InputNumbers g = gradients(*session, op(), s, x);
@@ -131,10 +133,8 @@ TEST_P(RecordCase, gradient_matches_finite_differences) {
   }
 }
 
-TEST_P(RecordCase, hessian_vector_product_matches_finite_differences) {
+TEST_P(GradientCase, hessian_vector_product_matches_finite_differences) {
   const Sample s = sample();
-  if (!any_differentiable(op(), s)) GTEST_SKIP() << "it has no gradient";
-  if (in_two_bytes(op(), s)) GTEST_SKIP() << "rounding hides the differences";
   const InputNumbers x = numbers_for(op(), s), d = directions_for(op(), s, 3);
   const auto session = Session::reference();
   const InputNumbers hv = hessian_vector(*session, op(), s, x, d);
@@ -147,10 +147,21 @@ TEST_P(RecordCase, hessian_vector_product_matches_finite_differences) {
 }
 
 std::string op_name(const ::testing::TestParamInfo<const OpDef*>& info) { return info.param->name; }
+enum class In { four_bytes, two_bytes };
+std::vector<OpCase> cases_with_gradient(In in) {
+  std::vector<OpCase> out = all_cases();
+  std::erase_if(out, [in](const OpCase& c) {
+    const Sample s = c.op->samples()[at(c.sample)];
+    return !any_differentiable(*c.op, s) || in_two_bytes(*c.op, s) != (in == In::two_bytes);
+  });
+  return out;
+}
 std::vector<const OpDef*> all_ops() { return {catalog().begin(), catalog().end()}; }
 
 INSTANTIATE_TEST_SUITE_P(all, OpRecord, ::testing::ValuesIn(all_ops()), op_name);
 INSTANTIATE_TEST_SUITE_P(all, RecordCase, ::testing::ValuesIn(all_cases()), case_name);
+INSTANTIATE_TEST_SUITE_P(all, GradientCase, ::testing::ValuesIn(cases_with_gradient(In::four_bytes)), case_name);
+INSTANTIATE_TEST_SUITE_P(all, TwoByteGradientCase, ::testing::ValuesIn(cases_with_gradient(In::two_bytes)), case_name);
 
 TEST(Catalog, names_are_unique) {
   std::set<std::string> names;
