@@ -38,6 +38,7 @@ void TrainRun::tell_loaded(const nn::Loaded& loaded) const {
 void TrainRun::tell_start() {
   scope_.summarise(options_.model, *model_);
   scope_.summary()["steps"] = trainer_->state().step;
+  scope_.summary()["batch_size"] = static_cast<double>(batch_samples()) / static_cast<double>(strategy().steps_per_batch(job_.size()));  // samples of a step
   if (job_.communication()) tell_ranks();
   cli::say("model: {}, {} parameters; data: {}; {} front end\n", options_.model, model_->parameter_elements(), work_->extent(),
            train::to_string(options_.frontend));

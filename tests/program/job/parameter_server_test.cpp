@@ -122,6 +122,7 @@ TEST_F(ParameterServerJob, trains_each_sample_once_and_no_gradient_is_staler_tha
       EXPECT_LE(most("job", "steps_behind"), std::atoi(staleness));
     }
     EXPECT_EQ(events("job")[0]["workers"], parts);
+    EXPECT_EQ(Json::parse(read_text(folder() / "job/summary.json"))["batch_size"], 8.0 / static_cast<double>(parts)) << "of an update";
     std::filesystem::remove_all(folder() / "job");
     if (!is_full_run()) return;
   }
