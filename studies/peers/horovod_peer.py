@@ -5,10 +5,10 @@ import pytorch_peer
 import ranks
 
 
-def versions():
+def versions(spec):
     import horovod
 
-    return {"horovod": horovod.__version__, **pytorch_peer.versions()}
+    return {"horovod": horovod.__version__, **pytorch_peer.versions(spec)}
 
 
 def rank_main(spec, cores, is_check):

@@ -10,6 +10,7 @@ writes its outputs in evaluation mode and the losses of five steps, which the st
 Exit status 0; 2, with one line that says what is accepted, for what the peer has not: the framework itself, a model, a mode.
 """
 import argparse
+import gc
 import json
 import os
 import platform
@@ -19,6 +20,11 @@ import time
 STEPS = 5  # of a check
 
 
+# What a peer's step has, in training; another value is a gap.
+PLAIN = {"accumulate": 1, "clip-norm": 0, "label-smoothing": 0, "freeze-backbone": False, "freeze-norm": False, "recompute": "none", "sync-bn": False,
+         "compression": "none", "sparse-embeddings": False}
+
+
 class Gap(Exception):
     """What this peer does not have. The text says what is accepted."""
 
@@ -26,6 +32,11 @@ class Gap(Exception):
 def refuse_unless(key, value, accepted):
     if value not in accepted:
         raise Gap(f"{key} is {value}; accepted: {', '.join(map(str, accepted))}")
+
+
+def require_plain(spec, plain):
+    for key, value in plain.items():
+        refuse_unless(key, spec.get(key, value), [value])
 
 
 def cores_of(spec):
@@ -50,15 +61,19 @@ def status_bytes(key):
 
 
 class Resident:
-    """Bytes that the process holds at its peak, less those before."""
+    """Bytes that the process holds at its peak, less those before the model was made."""
 
     def __init__(self):
+        self.before = status_bytes("VmRSS")
+
+    def model_is_made(self):
+        """The model counts as the process holds it from now on; what it took to load it does not."""
+        gc.collect()
         try:
             with open("/proc/self/clear_refs", "w") as file:
                 file.write("5")  # the peak begins anew
         except OSError:  # where this is forbidden it is that of the whole process
             pass
-        self.before = status_bytes("VmRSS")
 
     def bytes(self):
         return status_bytes("VmHWM") - self.before
@@ -113,9 +128,10 @@ def is_training(spec):
 
 def result_of(spec, make, versions, is_check):
     """What the program writes. @param make  of a spec: the peer"""
-    of_framework = versions()  # imports it: its memory is not the model's
+    of_framework = versions(spec)  # imports it: its memory is not the model's
     resident = Resident()
     peer = make(spec)
+    resident.model_is_made()
     context = {"library": spec["peer"], "version": {"python": platform.python_version(), **of_framework}, "threads": len(os.sched_getaffinity(0)),
                "device": peer.device}
     if is_check:
@@ -123,12 +139,12 @@ def result_of(spec, make, versions, is_check):
     if spec["command"] == "train":
         import training
 
-        return {**training.Run(peer, spec).result(), **context, "resident_bytes": resident.bytes()}
+        return {**training.Run(peer, spec).result(), **context}
     return {"context": context, "benchmarks": [measured(peer, spec, resident)]}
 
 
 def run(make, versions, modes=("default", "best"), takes_training=True, styles=(), ranks=None):
-    """A program's whole work. @param make  of a spec: the peer; it and `versions` import the framework @param styles  of parallel training that it has
+    """A program's whole work. @param make  of a spec: the peer @param versions  of a spec: by name; imports all that its model needs @param styles  of parallel training that it has
     @param ranks  of (spec, cores, is_check): the result of a job in one of these styles"""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--spec")
@@ -138,13 +154,19 @@ def run(make, versions, modes=("default", "best"), takes_training=True, styles=(
     spec = {"peer": os.path.basename(sys.argv[0]).removesuffix("_peer.py")}
     try:
         if not options.spec:
-            print(json.dumps(versions()))
+            print(json.dumps(versions(spec)))
             return
         with open(options.spec) as file:
             spec = json.load(file)
         refuse_unless("mode", spec["mode"], modes)
         if not takes_training:
             refuse_unless("command", spec["command"], ["bench infer"])
+        if is_training(spec):
+            require_plain(spec, PLAIN)
+        if spec["command"] == "train":
+            import training
+
+            training.require(spec)
         style, cores = spec.get("parallel") or "", cores_of(spec)
         if style:
             refuse_unless("parallel", style, styles or ["none"])

@@ -5,7 +5,7 @@ import os
 import measured
 
 
-def versions():
+def versions(spec):
     import onnxruntime
 
     return {"onnxruntime": onnxruntime.__version__}

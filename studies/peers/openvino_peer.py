@@ -5,7 +5,7 @@ import os
 import measured
 
 
-def versions():
+def versions(spec):
     import openvino
 
     return {"openvino": openvino.__version__}

@@ -10,11 +10,19 @@ import ranks
 import texts
 
 
-def versions():
+def versions(spec):
     import torch
     import torchvision
 
-    return {"torch": torch.__version__, "torchvision": torchvision.__version__}
+    out = {"torch": torch.__version__, "torchvision": torchvision.__version__}
+    if spec.get("mode") == "best":
+        import torch._inductor.compile_fx
+    if spec.get("model") == "bert":
+        import transformers
+        import transformers.models.bert.modeling_bert
+
+        out["transformers"] = transformers.__version__
+    return out
 
 
 def models_of(spec):
@@ -70,13 +78,17 @@ class PyTorch:
         is_picture = x.dim() == 4
         return x.to(memory_format=self.torch.channels_last) if self.is_best and is_picture else x, self.torch.from_numpy(labels)
 
+    def switch(self, is_training):
+        if self.model.training != is_training:  # walks all modules
+            self.model.train(is_training)
+
     def infer(self, batch):
-        self.model.eval()
+        self.switch(False)
         with self.torch.inference_mode():
             return self.call(batch[0]).numpy()
 
     def train(self, batch):
-        self.model.train()
+        self.switch(True)
         self.optimizer.zero_grad(set_to_none=True)
         loss = self.loss_of(self.call(batch[0]), batch[1])
         loss.backward()
@@ -101,7 +113,7 @@ def rank_main(rank, spec, cores, is_check, meeting, results):
 def run_ranks(spec, cores, is_check):
     """The result of all ranks, each a process."""
     ranks.require(spec)
-    versions()  # an import that fails is said once
+    versions(spec)  # an import that fails is said once
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     with tempfile.TemporaryDirectory() as folder:

@@ -61,11 +61,12 @@ def joined(parts):
     is_run = "benchmarks" not in whole
     measurements = parts if is_run else [part["benchmarks"][0] for part in parts]
     measurements[0]["samples_ms"] = [max(times) for times in zip(*(m["samples_ms"] for m in measurements))]
-    measurements[0]["resident_bytes"] = sum(m["resident_bytes"] for m in measurements)
     contexts = parts if is_run else [part["context"] for part in parts]
     contexts[0]["threads"] = sum(context["threads"] for context in contexts)
     if is_run:
         join_epochs(whole, parts)
+    else:
+        measurements[0]["resident_bytes"] = sum(m["resident_bytes"] for m in measurements)
     return whole
 
 

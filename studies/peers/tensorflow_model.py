@@ -7,13 +7,35 @@ def pair(value):
     return [value, value] if isinstance(value, int) else list(value)
 
 
-def padded(x, padding, value=0.0):
-    rows, columns = pair(padding)
-    return tf.pad(x, [[0, 0], [rows, rows], [columns, columns], [0, 0]], constant_values=value) if rows or columns else x
+def is_same(extent, size, stride, padding):
+    """Whether TensorFlow's "SAME" is so much padding on both sides."""
+    return max((-(-extent // stride) - 1) * stride + size - extent, 0) == 2 * padding
 
 
-def pooling(step, value, pool):
-    return lambda x: pool(padded(x, step["padding"], value), pair(step["kernel_size"]), pair(step["stride"]), "VALID")
+def padded(x, step, size, value=0.0):
+    """What an operator takes: x, or x padded by an operator of its own, and "SAME" or "VALID". Paddings that an operator takes as numbers are no way
+    on a CPU: with them a training step of resnet18 takes three times as long, XLA refuses them of a pool, and a mean has none."""
+    if all(map(is_same, x.shape[1:3], size, pair(step["stride"]), pair(step["padding"]))):
+        return x, "SAME"
+    rows, columns = pair(step["padding"])
+    return tf.pad(x, [[0, 0], [rows, rows], [columns, columns], [0, 0]], constant_values=value) if rows or columns else x, "VALID"
+
+
+def max_pooling(step):
+    size, stride = pair(step["kernel_size"]), pair(step["stride"])
+
+    def run(x):
+        x, padding = padded(x, step, size, -np.inf)
+        return tf.nn.max_pool2d(x, size, stride, padding)
+
+    return run
+
+
+def mean_pooling(step):
+    """Of windows that count their padding, as PyTorch's do and "SAME" does not."""
+    (rows, columns), size, stride = pair(step["padding"]), pair(step["kernel_size"]), pair(step["stride"])
+    around = [[0, 0], [rows, rows], [columns, columns], [0, 0]]
+    return lambda x: tf.nn.avg_pool2d(tf.pad(x, around) if rows or columns else x, size, stride, "VALID")
 
 
 def bins(extent, size):
@@ -62,13 +84,14 @@ PLAIN = {"ReLU": tf.nn.relu, "ReLU6": tf.nn.relu6, "SiLU": tf.nn.silu, "Sigmoid"
 
 
 class Model:
-    def __init__(self, steps, weights):
-        """@param weights  by PyTorch's names and in its layouts"""
-        self.weights, self.state = [], weights  # weights: what is trained
-        self.steps, self.layers = steps, {}
+    def __init__(self, steps, state):
+        """@param state  arrays by PyTorch's names and in its layouts"""
+        self.weights, self.steps, self.layers = [], steps, {}  # weights: what is trained
         for step in steps["train"] + steps["infer"]:
             if step["kind"] not in (*PLAIN, "output") and step["name"] not in self.layers:
-                self.layers[step["name"]] = self.layer(step)
+                prefix = step.get("layer", "") + "."
+                arrays = {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}
+                self.layers[step["name"]] = self.layer(step, arrays)
 
     def __call__(self, x, is_training):
         values = {}
@@ -84,43 +107,43 @@ class Model:
                 values[step["name"]] = self.layers[step["name"]](*inputs, is_training)
         raise AssertionError("a list of steps without an output")
 
-    def variable(self, step, name, axes=None, is_weight=True):
-        array = self.state[f"{step['layer']}.{name}"]
+    def variable(self, array, axes=None, is_weight=True):
         out = tf.Variable(np.ascontiguousarray(array.transpose(axes) if axes else array), trainable=is_weight)
         if is_weight:
             self.weights.append(out)
         return out
 
-    def layer(self, step):
-        """Of (x, is_training)."""
-        kinds = {"Conv2d": self.convolution, "BatchNorm2d": self.normalisation, "Linear": self.linear, "Dropout": dropout, "StochasticDepth": dropout}
+    def layer(self, step, arrays):
+        """Of (x, is_training). @param arrays  its own, by name; no closure keeps them"""
+        kinds = {"Conv2d": self.convolution, "BatchNorm2d": self.normalisation, "Linear": self.linear}
         if step["kind"] in kinds:
-            return kinds[step["kind"]](step)
-        pools = {"MaxPool2d": lambda: pooling(step, -np.inf, tf.nn.max_pool2d), "AvgPool2d": lambda: pooling(step, 0.0, tf.nn.avg_pool2d),
-                 "AdaptiveAvgPool2d": lambda: adaptive_pooling(step)}
-        pool = pools[step["kind"]]()
+            return kinds[step["kind"]](step, arrays)
+        if step["kind"] in ("Dropout", "StochasticDepth"):
+            return dropout(step)
+        pool = {"MaxPool2d": max_pooling, "AvgPool2d": mean_pooling, "AdaptiveAvgPool2d": adaptive_pooling}[step["kind"]](step)
         return lambda x, is_training: pool(x)
 
-    def linear(self, step):
-        weight, bias = self.variable(step, "weight", (1, 0)), self.variable(step, "bias")
+    def linear(self, step, arrays):
+        weight, bias = self.variable(arrays["weight"], (1, 0)), self.variable(arrays["bias"])
         return lambda x, is_training: tf.nn.bias_add(tf.matmul(x, weight), bias)
 
-    def convolution(self, step):
-        stride, is_depthwise = step["stride"], step["groups"] > 1  # as many groups as channels, in torchvision's models of pictures here
-        filters = self.variable(step, "weight", (2, 3, 0, 1) if is_depthwise else (2, 3, 1, 0))
-        bias = self.variable(step, "bias") if f"{step['layer']}.bias" in self.state else None
+    def convolution(self, step, arrays):
+        stride, size = step["stride"], arrays["weight"].shape[2:]
+        is_depthwise = step["groups"] > 1  # as many groups as channels, in torchvision's models of pictures here
+        filters = self.variable(arrays["weight"], (2, 3, 0, 1) if is_depthwise else (2, 3, 1, 0))
+        bias = self.variable(arrays["bias"]) if "bias" in arrays else None
 
         def run(x, is_training):
-            x = padded(x, step["padding"])
-            y = tf.nn.depthwise_conv2d(x, filters, [1, *stride, 1], "VALID") if is_depthwise else tf.nn.conv2d(x, filters, stride, "VALID")
+            x, padding = padded(x, step, size)
+            y = tf.nn.depthwise_conv2d(x, filters, [1, *stride, 1], padding) if is_depthwise else tf.nn.conv2d(x, filters, stride, padding)
             return y if bias is None else tf.nn.bias_add(y, bias)
 
         return run
 
-    def normalisation(self, step):
+    def normalisation(self, step, arrays):
         normalise = tf.compat.v1.nn.fused_batch_norm
-        scale, offset = self.variable(step, "weight"), self.variable(step, "bias")
-        mean, variance = (self.variable(step, name, is_weight=False) for name in ("running_mean", "running_var"))
+        scale, offset = self.variable(arrays["weight"]), self.variable(arrays["bias"])
+        mean, variance = (self.variable(arrays[name], is_weight=False) for name in ("running_mean", "running_var"))
 
         def run(x, is_training):
             if not is_training:

@@ -10,7 +10,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 EPSILON = 1e-8  # of Adam
 
 
-def versions():
+def versions(spec):
     import tensorflow
 
     return {"tensorflow": tensorflow.__version__}
@@ -72,8 +72,10 @@ class TensorFlow:
         tf.config.threading.set_intra_op_parallelism_threads(len(os.sched_getaffinity(0)))
         self.tf = tf
         model = model_of(spec)
-        optimizer = optimizer_of(spec, model.weights)
-        optimizer.build(model.weights)
+        optimizer = None
+        if measured.is_training(spec):  # else no moments are kept
+            optimizer = optimizer_of(spec, model.weights)
+            optimizer.build(model.weights)
         cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits
 
         def infer(x):

@@ -3,9 +3,14 @@ import time
 
 import measured
 
-# What a peer's loop has; another value is a gap.
-PLAIN = {"lr-schedule": "constant", "accumulate": 1, "clip-norm": 0, "label-smoothing": 0, "freeze-backbone": False, "freeze-norm": False,
-         "recompute": "none", "warmup": "0", "length-buckets": "off", "sparse-embeddings": False}
+# What a peer's loop has, besides measured.PLAIN of each step; another value is a gap.
+PLAIN = {"lr-schedule": "constant", "warmup": "0", "length-buckets": "off"}
+
+
+def require(spec):
+    measured.require_plain(spec, PLAIN)
+    if spec.get("parallel"):
+        measured.refuse_unless("eval-every of several ranks", spec["eval-every"], [0])
 
 
 def ratio(a, b):
@@ -15,10 +20,6 @@ def ratio(a, b):
 class Run:
     def __init__(self, peer, spec):
         """@param peer  as measured.py has it"""
-        for key, value in PLAIN.items():
-            measured.refuse_unless(key, spec.get(key, value), [value])
-        if spec.get("parallel"):
-            measured.refuse_unless("eval-every of several ranks", spec["eval-every"], [0])
         self.peer, self.spec = peer, spec
         self.training, self.validation = self.read()
         self.samples_ms, self.losses = [], []
@@ -35,26 +36,31 @@ class Run:
     def result(self):
         """What `gemel train` leaves in summary.json, but for what only it has."""
         self.begin = self.end = None
-        epochs = []
-        for epoch in range(self.spec["epochs"] or 1 << 30):
-            epochs.append(self.epoch(epoch))
-            if self.is_done():
-                break
-        return {"status": "ok", "seconds": self.end - self.begin, "measured_unix_s": (self.begin, self.end), "model": self.spec["model"], "batch_size": self.spec["batch-size"],
-                "steps": len(self.samples_ms), "samples_ms": self.samples_ms, "losses": self.losses, "epochs": epochs, "last_epoch": epochs[-1]}
+        orders = self.orders()
+        epochs = [self.epoch(epoch, order, epoch + 1 == len(orders)) for epoch, order in enumerate(orders)]
+        return {"status": "ok", "seconds": self.end - self.begin, "measured_unix_s": (self.begin, self.end), "model": self.spec["model"],
+                "batch_size": self.spec["batch-size"], "steps": len(self.samples_ms), "samples_ms": self.samples_ms, "losses": self.losses, "epochs": epochs, "last_epoch": epochs[-1]}
 
     def is_done(self):
         return bool(self.spec["steps"]) and len(self.samples_ms) >= self.spec["steps"]
 
-    def epoch(self, epoch):
+    def orders(self):
+        """Of the samples in each epoch, made before any clock begins: a shuffle in Python is no framework's time."""
         import sample_order
 
-        begin, samples, sum_of_losses = time.perf_counter(), 0, 0.0
-        for inputs, labels in self.batches(*self.training, sample_order.order_of(self.spec, len(self.training[1]), epoch)):
-            before = time.perf_counter()
+        size, steps = len(self.training[1]), self.spec["steps"]
+        epochs = -(-steps // -(-size // self.spec["batch-size"])) if steps else self.spec["epochs"]
+        return [sample_order.order_of(self.spec, size, epoch) for epoch in range(epochs)]
+
+    def epoch(self, epoch, order, is_last):
+        """A step's time is from the end of the one before it to its own, as Gemel's: with what it waits for its batch."""
+        samples, sum_of_losses = 0, 0.0
+        begin = last = time.perf_counter()
+        for inputs, labels in self.batches(*self.training, order):
             self.losses.append(self.peer.train(self.peer.place(inputs, labels)))
-            self.samples_ms.append(1e3 * (time.perf_counter() - before))
-            self.end = time.time()
+            now, self.end = time.perf_counter(), time.time()
+            self.samples_ms.append(1e3 * (now - last))
+            last = now
             self.begin = self.begin or self.end  # behind the first step, as Gemel's
             samples += len(labels)
             sum_of_losses += self.losses[-1] * len(labels)
@@ -62,7 +68,6 @@ class Run:
                 break
         seconds = time.perf_counter() - begin
         out = {"epoch": epoch + 1, "seconds": seconds, "train_loss": sum_of_losses / samples, "samples_per_s": samples / seconds}
-        is_last = self.is_done() or epoch + 1 == self.spec["epochs"]
         every = self.spec["eval-every"]
         if self.validation and every and (is_last or (epoch + 1) % every == 0):
             out.update(self.judged())

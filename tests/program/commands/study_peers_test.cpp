@@ -1,11 +1,15 @@
 // gemel study with peers: made-up ones that agree, disagree, are not there and crash; what is refused; and the real ones where GEMEL_TEST_PEERS names them.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <map>
 #include <regex>
+#include <set>
 #include <span>
 
 #include "datasets/formats/npy.h"
+#include "datasets/loading/data_loader.h"
 #include "frontends/study/study.h"
 #include "tests/support/program/command_line_fixture.h"
 
@@ -89,6 +93,15 @@ rows = ["framework"]
       out[run["case"]].push_back(run);
     }
     return out;
+  }
+  /// What a peer's program says of a spec where no package is there.
+  std::string refusal(const Json& spec) {
+    std::ofstream(folder() / "spec.json") << spec.dump();
+    const fs::path program = study::peers_folder() / (spec["peer"].get<std::string>() + "_peer.py");
+    const std::string words =
+        fmt::format("python3 -S -E {} --spec {} --out {} 2>{}", program.string(), in_folder("spec.json"), in_folder("o"), in_folder("err"));
+    EXPECT_EQ(std::system(words.c_str()), 2 << 8) << words;  // as it ends where something is not there
+    return read_text(folder() / "err");
   }
   /// How often the environment's Python ran that.
   std::int64_t calls(const std::string& line) {
@@ -276,6 +289,71 @@ TEST_F(StudyPeers, have_programs_and_versions_of_their_packages) {
     ++packages;
   }
   EXPECT_GE(packages, 8);
+}
+
+TEST_F(StudyPeers, shuffle_samples_as_gemel_does) {
+  using Order = std::vector<std::uint32_t>;
+  for (const auto& [size, seed] :
+       std::vector<std::pair<std::int64_t, std::uint64_t>>{{1, 0}, {2, 1}, {7, 3}, {1000, 42}, {20011, (std::uint64_t{5} << 32) + 9}}) {
+    const std::string code = fmt::format("import sys; sys.path.insert(0, '{}'); import sample_order; print(sample_order.permutation({}, {}))",
+                                         study::peers_folder().string(), size, seed);
+    ASSERT_EQ(std::system(fmt::format("python3 -S -c \"{}\" >{}", code, in_folder("order")).c_str()), 0);
+    EXPECT_EQ(Json::parse(read_text(folder() / "order")).get<Order>(), datasets::permutation(size, seed)) << size;
+  }
+}
+
+TEST_F(StudyPeers, train_in_gemels_order_and_time_a_step_from_the_end_of_the_one_before) {
+  const Json spec{{"model", "m"}, {"batch-size", 4}, {"steps", 7}, {"epochs", 1}, {"eval-every", 0}, {"shuffle", "on"}, {"seed", 7}};
+  const std::string program = GEMEL_SOURCE_DIR "/tests/data/peers/run_of_training.py";
+  ASSERT_EQ(std::system(fmt::format("python3 -S {} {} '{}' 10 >{}", program, study::peers_folder().string(), spec.dump(), in_folder("made")).c_str()), 0);
+  const Json made = Json::parse(read_text(folder() / "made"));
+  std::vector<std::uint32_t> seen, expected;
+  for (const Json& batch : made["batches"]) {
+    const auto samples = batch.get<std::vector<std::uint32_t>>();
+    seen.insert(seen.end(), samples.begin(), samples.end());
+  }
+  for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+    const auto order = datasets::permutation(10, 7 + epoch);
+    expected.insert(expected.end(), order.begin(), epoch < 2 ? order.end() : order.begin() + 4);
+  }
+  EXPECT_EQ(seen, expected) << "steps say how many epochs there are";
+  EXPECT_EQ(made["samples_ms"], Json(std::vector<double>(7, 3000))) << "a batch and its update, without the order of an epoch";
+  EXPECT_EQ(made["epochs"][0]["seconds"], 9.0);
+  EXPECT_EQ(made["epochs"][2]["seconds"], 3.0);
+}
+
+TEST_F(StudyPeers, refuse_what_only_gemel_computes_in_every_training) {
+  for (const char* command : {"bench train", "train"}) {
+    const Json spec{{"peer", "pytorch"}, {"mode", "default"}, {"command", command}, {"model", "resnet18"}, {"batch-size", 4}, {"eval-every", 0}};
+    const auto with = [&](const char* key, const Json& value) {
+      Json out = spec;
+      out[key] = value;
+      return out;
+    };
+    EXPECT_EQ(refusal(with("accumulate", 4)), "pytorch: accumulate is 4; accepted: 1\n");
+    EXPECT_EQ(refusal(with("recompute", "blocks")), "pytorch: recompute is blocks; accepted: none\n");
+    EXPECT_EQ(refusal(with("freeze-norm", true)), "pytorch: freeze-norm is True; accepted: False\n");
+    EXPECT_NE(refusal(spec).find("No module named"), std::string::npos);
+  }
+}
+
+/// A case of a peer whose program refuses it is a gap in every study, and measures nothing.
+TEST_F(StudyPeers, of_the_studies_have_what_their_cases_ask_for) {
+  std::set<Json> seen;
+  for (const fs::path& file : study::study_files()) {
+    for (const study::Case& c : study::read_study(file, study::Extent::full).cases) {
+      if (!c.is_of_peer()) continue;
+      Json spec{{"mode", "default"}, {"eval-every", 1}};
+      spec.update(c.spec);
+      for (const char* key : {"model", "config", "data", "vocab", "dataset", "input", "limit", "lr", "epochs", "steps"})
+        spec.erase(key);  // what Python's packages judge
+      if (!seen.insert(spec).second) continue;
+      spec["model"] = c.spec["model"];
+      const std::string said = refusal(spec);
+      EXPECT_NE(said.find("No module named"), std::string::npos) << file << ": " << c.name << ": " << said;
+    }
+  }
+  EXPECT_GE(seen.size(), 10u);
 }
 
 /// The frameworks themselves, on a small model.
