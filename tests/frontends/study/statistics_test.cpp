@@ -20,7 +20,7 @@ constexpr std::size_t kSets = 20;
 /// Both compute in double, by series and recursions of some hundred terms.
 constexpr double kRounding = 1e-9;
 /// Resamplings of both sides; their random numbers differ.
-constexpr int kResamples = 200'000;
+constexpr int kResamples = 50'000;
 
 const json& sets(const char* name) {
   static const json all = json::parse(std::ifstream(GEMEL_SOURCE_DIR "/tests/data/statistics/scipy.json"));
