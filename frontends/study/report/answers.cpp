@@ -68,7 +68,7 @@ std::string summary_of(const Study& study, const Results& results) {
     std::vector<std::pair<double, std::string>> values;
   };
   std::vector<Found> found;
-  const std::string by = table.rows.empty() || (table.rows.size() == 1 && table.columns.empty()) ? "" : table.rows[0];
+  const std::string by = table.rows.size() < 2 ? "" : table.rows[0];
   for (const Case* c : study.selected(table.where, table.rows)) {
     const Estimate e = results.estimate(*c, table.metric);
     if (!e.gap.empty()) continue;

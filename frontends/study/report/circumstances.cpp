@@ -24,7 +24,10 @@ std::vector<double> steps_of(const ProcessRecord& run) {
 
 std::string shown_value(const std::string& key, const Json& value) {
   if (key.ends_with("_bytes") && value.is_number()) return fmt::format("{:.1f} GiB", std::ldexp(value.get<double>(), -30));
-  return word_of(value);
+  if (!value.is_array()) return word_of(value);
+  std::vector<std::string> words;
+  for (const Json& one : value) words.push_back(word_of(one));
+  return fmt::format("{}", fmt::join(words, ", "));
 }
 
 /// "compute_units 1 or 2": a value, or those of all processes.
@@ -86,7 +89,7 @@ ListItems rules() {
            "both sides of their mean; intervals of ratios and tests of equality are of logarithms of ratios, by Student's t.",
            "7, comparisons: by tests, with all p values of the study adjusted as one family (Holm; of each hypothesis at most one of the two, no difference "
            "and one "
-           "beyond the margin, can be true: Shaffer), so that the chance of one false verdict in all is 5 %; the unit is the process, not the step.",
+           "beyond the margin, can be true: Shaffer), so that the chance of one false verdict in all is at most 5 %; the unit is the process, not the step.",
            "8, percentiles: samples_ms of every process are in runs.jsonl.", "9, factors: the spec of every process is in runs.jsonl, the machine below.",
            "10, time of ranks: a step of `bench` is as long as on the slowest rank; one of `train` is the first rank's, which waits for the others where "
            "training is synchronous.",
@@ -128,7 +131,8 @@ Grid machine_grid(const Study& study, const Results& results) {
   if (study.machine.is_object())
     for (const auto& [key, value] : study.machine.items()) out.rows.push_back({key, shown_record(key, {value})});
   for (const std::string& program : programs)
-    for (const auto& [key, values] : records[program]) out.rows.push_back({program + ", " + key, shown_record(key, values)});
+    for (const auto& [key, values] : records[program])
+      if (std::string shown = shown_record(key, values); !shown.empty()) out.rows.push_back({program + ", " + key, std::move(shown)});
   if (programs.empty()) out.rows.push_back({"programs", "no process ended well"});
   return out;
 }

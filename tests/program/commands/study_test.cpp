@@ -318,6 +318,7 @@ TEST_F(StudyCommand, lists_studies_and_what_published_texts_say) {
   EXPECT_NE(claims.out.find("A static graph trains faster than eager execution. (Dai et al. 2022"), std::string::npos) << claims.out;
   EXPECT_NE(claims.out.find(" not run here\n"), std::string::npos);
   const Outcome shown = run({"study", "show", "batch-size", "--quick"});
+  EXPECT_NE(shown.out.find("\nafter: Y. Zhao et al., "), std::string::npos) << shown.out;
   EXPECT_NE(shown.out.find("18 cases\n  resnet18/batch-size=1/graph\n"), std::string::npos) << shown.out;
 }
 
