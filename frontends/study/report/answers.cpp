@@ -37,7 +37,7 @@ std::string rest_of(const Case& c, const Selection& but) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// "; medians: vgg16 868 against 992, resnet50 275 against 252"; empty where there are too many pairs to read.
+/// "; medians: vgg16: 868 against 992, resnet50: 275 against 252"; empty where there are too many pairs to read.
 std::string medians_of(const Hypothesis& h, const Study& study, const Results& results) {
   constexpr std::size_t kMost = 4;
   Selection named_by_both = h.a;
@@ -48,7 +48,7 @@ std::string medians_of(const Hypothesis& h, const Study& study, const Results& r
     const Estimate of_a = results.estimate(*a, h.metric), of_b = results.estimate(*b, h.metric);
     if (!of_a.gap.empty() || !of_b.gap.empty()) continue;
     const std::string rest = rest_of(*a, named_by_both);
-    words.push_back(fmt::format("{}{}{} against {}", rest, rest.empty() ? "" : " ", four_digits(of_a.median), four_digits(of_b.median)));
+    words.push_back(fmt::format("{}{}{} against {}", rest, rest.empty() ? "" : ": ", four_digits(of_a.median), four_digits(of_b.median)));
   }
   return words.empty() || words.size() > kMost ? "" : fmt::format("; medians: {}", fmt::join(words, ", "));
 }
