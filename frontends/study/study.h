@@ -32,6 +32,9 @@ struct Case {
 /// Cases that are alike but for some factors: each of these has the value given.
 using Selection = Json;
 
+/// The metric where none is named: the time of a step.
+inline constexpr const char* kStepTime = "ms";
+
 /// Whether each factor of the selection has its value.
 bool fits(const Case& c, const Selection& where);
 /// "resnet18", "8"
@@ -125,12 +128,23 @@ struct Study {
   std::string text;  // the file
   Extent extent = Extent::usual;
   std::vector<std::string> unofficial;  // of results: data sets whose files are not those that `from` has
+  Json machine;                         // of results: where they were measured; null: it is not on record
   std::optional<double> scale;          // of results: the share of the steps that its processes run, once it is decided
 
   /// Those in which each factor of the selection has its value, and that have these factors. A table has the cases with its rows' factors, a plot or a curve
   /// those with its lines'.
   std::vector<const Case*> selected(const Selection& where, const std::vector<std::string>& with = {}) const;
 };
+
+/// Cases that are alike in all factors but these, in the order of the study.
+std::vector<std::vector<const Case*>> alike_but_for(const std::vector<const Case*>& cases, const std::vector<std::string>& factors);
+
+/// A case that a hypothesis calls a, and the one alike in the factors that neither of its selections names, which it calls b.
+struct CasePair {
+  const Case *a, *b;
+};
+/// Of a hypothesis by ratio. @throws UsageError where more than one case could be a or b of a pair
+std::vector<CasePair> pairs_of(const Hypothesis& h, const Study& study);
 
 /// The fewest blocks in which a sign-flip test of one of so many hypotheses can come out below 5 %, adjusted; and not fewer than an interval needs.
 int least_blocks(std::size_t hypotheses);

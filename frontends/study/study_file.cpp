@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include "engine/base/accepted.h"
@@ -98,13 +99,20 @@ class Factors {
       if (c.factors.contains(name) && !c.factor(name).is_number())
         of.refuse(of.table(), fmt::format("'{}' is an axis of words; accepted: one of numbers", name));
   }
+  /// An axis that a logarithm can be taken of.
+  void require_positive(const Keys& of, const std::string& name) const {
+    for (const Case& c : study_.cases)
+      if (c.factors.contains(name) && !(c.factor(name).get<double>() > 0))
+        of.refuse(of.table(), fmt::format("log_x: '{}' has the value {}; accepted: an axis of numbers above 0", name, c.factor(name).dump()));
+  }
 
  private:
   const Study& study_;
   std::set<std::string> names_;
 };
 
-constexpr const char* kMetric = "ms";
+constexpr double kLongestTimeout = 1e6;  // seconds
+constexpr std::int64_t kMostBlocks = 10'000;
 
 /// Rows and columns tell all cases of the table apart.
 void require_one_case_a_cell(const Keys& keys, const Table& table, const Study& study) {
@@ -122,7 +130,7 @@ void read_views(Keys& keys, const Factors& factors, Study& out) {
   each(keys, "table", [&](Keys& t) {
     Table table{.name = t.file_name("name"),
                 .caption = t.needed("caption"),
-                .metric = t.text("metric", kMetric),
+                .metric = t.text("metric", kStepTime),
                 .rows = t.texts("rows"),
                 .columns = t.text("columns"),
                 .where = t.object("where"),
@@ -138,7 +146,7 @@ void read_views(Keys& keys, const Factors& factors, Study& out) {
   each(keys, "plot", [&](Keys& p) {
     Plot plot{.name = p.file_name("name"),
               .caption = p.needed("caption"),
-              .metric = p.text("metric", kMetric),
+              .metric = p.text("metric", kStepTime),
               .x = p.needed("x"),
               .lines = p.texts("lines"),
               .where = p.object("where"),
@@ -148,6 +156,7 @@ void read_views(Keys& keys, const Factors& factors, Study& out) {
     if (plot.has_bound && std::ranges::find(kBoundedMetrics, plot.metric) == kBoundedMetrics.end())
       p.refuse(*p.find("bound"), fmt::format("no bound of {} is known; accepted: with metric {}", plot.metric, fmt::join(kBoundedMetrics, ", ")));
     if (factors.has(plot.x)) factors.require_numbers(p, plot.x);
+    if (factors.has(plot.x) && plot.log_x) factors.require_positive(p, plot.x);
     factors.require(p, plot.lines);
     factors.require(p, plot.where);
     out.plots.push_back(std::move(plot));
@@ -173,16 +182,15 @@ void read_knees(Keys& keys, const Factors& factors, Study& out) {
   each(keys, "knee", [&](Keys& k) {
     Knee knee{.name = k.file_name("name"),
               .caption = k.needed("caption"),
-              .metric = k.text("metric", kMetric),
+              .metric = k.text("metric", kStepTime),
               .over = k.needed("over"),
               .lines = k.texts("lines"),
               .where = k.object("where"),
-              .saves = k.value("saves", Knee().saves, "number")};
+              .saves = k.positive("saves", Knee().saves, 1)};
     factors.require_numbers(k, knee.over);
     factors.require(k, knee.lines);
     factors.require(k, knee.where);
     require_one_case_a_cell(k, {.name = knee.name, .rows = knee.lines, .columns = knee.over, .where = knee.where}, out);
-    if (knee.saves <= 0 || knee.saves >= 1) k.refuse(*k.find("saves"), fmt::format("saves is {}; accepted: a share between 0 and 1", knee.saves));
     out.knees.push_back(std::move(knee));
   });
 }
@@ -201,18 +209,32 @@ const std::vector<MethodWords>& methods() {
   return all;
 }
 
-void read_hypotheses(Keys& keys, const Factors& factors, Study& out) {
+/// Some extent has cases to compare, and in none of them it is open which these are.
+void require_pairs(const Keys& h, const Hypothesis& one, const std::array<Study, 3>& extents) {
+  bool has_pair = false;
+  for (const Study& extent : extents) try {
+      has_pair = !pairs_of(one, extent).empty() || has_pair;
+    } catch (const UsageError& e) {
+      h.refuse(h.table(), fmt::format("hypothesis {}: {}", one.name, e.what()));
+    }
+  if (!has_pair)
+    h.refuse(h.table(), fmt::format("hypothesis {}: no case with {} is alike one with {} in the other axes; accepted: a and b that name every axis in which "
+                                    "their cases differ",
+                                    one.name, one.a.dump(), one.b.dump()));
+}
+
+void read_hypotheses(Keys& keys, const Factors& factors, const std::array<Study, 3>& extents, Study& out) {
   each(keys, "hypothesis", [&](Keys& h) {
     Hypothesis one{.name = h.needed("name"),
                    .claim = h.needed("claim"),
                    .source = h.needed("source"),
-                   .metric = h.text("metric", kMetric),
+                   .metric = h.text("metric", kStepTime),
                    .a = h.object("a"),
                    .b = h.object("b"),
                    .over = h.text("over"),
                    .with = h.text("with"),
                    .where = h.object("where"),
-                   .margin = h.value("margin", 0.05, "number")};
+                   .margin = h.positive("margin", 0.05, 1)};
     std::vector<std::string> names;
     for (const MethodWords& words : methods()) names.push_back(words.name);
     const std::string name = h.one_of("method", names[0], names);
@@ -227,6 +249,7 @@ void read_hypotheses(Keys& keys, const Factors& factors, Study& out) {
     factors.require(h, one.a, one.where);
     factors.require(h, one.b, one.where);
     if (!one.over.empty()) factors.require_numbers(h, one.over);
+    if (one.method == Method::ratio) require_pairs(h, one, extents);
     out.hypotheses.push_back(std::move(one));
   });
 }
@@ -325,21 +348,23 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   out.question = keys.needed("question");
   out.source = keys.text("source");
   out.remarks = keys.texts("remarks");
-  out.narrow = keys.value("narrow", out.narrow, "number");
-  out.timeout_s = keys.value("timeout_s", out.timeout_s, "number");
-  out.most_repeats = static_cast<int>(keys.value<std::int64_t>("most_repeats", out.most_repeats, "whole number"));
+  out.narrow = keys.positive("narrow", out.narrow, 1);
+  out.timeout_s = keys.positive("timeout_s", out.timeout_s, kLongestTimeout);
+  out.most_repeats = static_cast<int>(keys.whole("most_repeats", out.most_repeats, 1, kMostBlocks));
   read_data(keys, out);
   const Json spec = keys.object("spec"), quick = keys.object("quick"), full = keys.object("full");
-  Study every;
+  Study every;                   // the cases of all extents together
+  std::array<Study, 3> extents;  // of each
   each(keys, "grid", [&](Keys& grid) {
     for (const Extent one : {Extent::quick, Extent::usual, Extent::full}) {
       Json common = spec;
       common.update(one == Extent::quick ? quick : one == Extent::full ? full : Json::object());
       const std::vector<Case> cases = read_grid(grid, common, one);
       std::ranges::copy(cases, std::back_inserter(every.cases));
-      if (one == extent) std::ranges::copy(cases, std::back_inserter(out.cases));
+      std::ranges::copy(cases, std::back_inserter(extents[static_cast<std::size_t>(one)].cases));
     }
   });
+  out.cases = extents[static_cast<std::size_t>(extent)].cases;
   if (out.cases.empty()) keys.refuse(table, "a study has no [[grid]]");
   for (const Case& c : out.cases)
     if (!c.spec.contains("command")) keys.refuse(table, fmt::format("case {} has no command in its spec", c.name));
@@ -347,12 +372,11 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   read_views(keys, factors, out);
   read_curves(keys, factors, out);
   read_knees(keys, factors, out);
-  read_hypotheses(keys, factors, out);
+  read_hypotheses(keys, factors, extents, out);
   read_published(keys, out);
   keys.end();
   require_unique_names(keys, out);
   drop_what_has_no_cases(out);
-  if (out.most_repeats < 1) keys.refuse(*table.get("most_repeats"), fmt::format("most_repeats is {}; accepted: 1 or more", out.most_repeats));
   return out;
 }
 

@@ -37,6 +37,7 @@ Study recorded_study(const fs::path& folder) {
     throw DataError(fmt::format("study: {} is no record of a study", (folder / kStudyRecord).string()));
   Study out = parse_study(record[kStudyText], record["name"].get<std::string>() + ".toml", static_cast<Extent>(record["extent"].get<int>()));
   out.scale = scale_in(record);
+  out.machine = record.value("machine", Json());
   for (const Json& name : record.value(kUnofficial, Json::array())) out.unofficial.push_back(word_of(name));
   return record.value("peers", "").empty() ? without_peers(std::move(out)) : out;
 }

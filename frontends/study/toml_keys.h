@@ -5,6 +5,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -37,6 +38,17 @@ class Keys {
     const auto v = node->value<T>();
     if (!v) refuse(*node, fmt::format("{} is no {}", key, type));
     return *v;
+  }
+  /// A number above 0. @param most  the largest that is accepted
+  double positive(const std::string& key, double standard, double most) {
+    const double v = value(key, standard, "number");
+    if (!(v > 0 && v <= most)) refuse(*table_.get(key), fmt::format("{} is {}; accepted: a number above 0, at most {:g}", key, v, most));
+    return v;
+  }
+  std::int64_t whole(const std::string& key, std::int64_t standard, std::int64_t least, std::int64_t most) {
+    const std::int64_t v = value(key, standard, "whole number");
+    if (v < least || v > most) refuse(*table_.get(key), fmt::format("{} is {}; accepted: a whole number of {} to {}", key, v, least, most));
+    return v;
   }
   std::string text(const std::string& key, const std::string& standard = "") { return value<std::string>(key, standard, "text"); }
   std::string needed(const std::string& key) {

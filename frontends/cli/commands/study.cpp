@@ -85,7 +85,9 @@ po::positional_options_description one_name() {
 int show(const Arguments& arguments) {
   const auto v = parse("study show NAME", "A study's question, cases and hypotheses.", extent_options(), arguments, one_name());
   const Study s = study::read_study(study::find_study(first(v, "name", "one that `gemel study list` names, or a file")), extent_of(v));
-  fmt::print("{}\n{}\n\n{} cases\n", s.title, s.question, s.cases.size());
+  fmt::print("{}\n{}\n", s.title, s.question);
+  if (!s.source.empty()) fmt::print("after: {}\n", s.source);
+  fmt::print("\n{} cases\n", s.cases.size());
   for (const study::Case& c : s.cases) fmt::print("  {}\n", c.name);
   if (!s.hypotheses.empty()) fmt::print("\nhypotheses\n");
   for (const study::Hypothesis& h : s.hypotheses) fmt::print("  {}: {} ({})\n", h.name, h.claim, h.source);

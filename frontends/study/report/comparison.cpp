@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "engine/base/error.h"
+#include "frontends/study/report/circumstances.h"
 #include "frontends/study/report/results.h"
 #include "frontends/study/statistics/bootstrap.h"
 #include "frontends/study/statistics/several_samples.h"
@@ -14,8 +15,6 @@
 
 namespace gemel::study {
 namespace {
-
-constexpr const char* kMetric = "ms";
 
 struct Row {
   std::string name;
@@ -29,12 +28,6 @@ std::vector<double> logarithms(std::vector<double> values) {
   return values;
 }
 
-std::vector<double> values_of(const Results& results, const Case& c) {
-  std::vector<double> out;
-  for (const auto& [block, value] : results.values(c, kMetric)) out.push_back(value);
-  return out;
-}
-
 }  // namespace
 
 Page comparison(const std::filesystem::path& a, const std::filesystem::path& b) {
@@ -45,8 +38,8 @@ Page comparison(const std::filesystem::path& a, const std::filesystem::path& b) 
   for (const Case& c : of_a.cases) {
     const auto other = std::ranges::find(of_b.cases, c.name, &Case::name);
     if (other == of_b.cases.end()) continue;
-    Row row{.name = c.name, .a = in_a.estimate(c, kMetric), .b = in_b.estimate(*other, kMetric)};
-    const std::vector<double> va = values_of(in_a, c), vb = values_of(in_b, *other);
+    Row row{.name = c.name, .a = in_a.estimate(c, kStepTime), .b = in_b.estimate(*other, kStepTime)};
+    const std::vector<double> va = in_a.sample(c, kStepTime), vb = in_b.sample(*other, kStepTime);
     if (std::ssize(va) >= kLeastProcesses && std::ssize(vb) >= kLeastProcesses) {
       row.ratio = ratio_interval(va, vb);
       row.p = permutation_test(logarithms(va), logarithms(vb), difference_of_means).p;
@@ -74,7 +67,7 @@ Page comparison(const std::filesystem::path& a, const std::filesystem::path& b) 
   }
   return {fmt::format("{}: A and B", of_a.title),
           {Paragraph{fmt::format("A: {}. B: {}. A ratio above 1: B is faster.", a.string(), b.string())}, grid, Heading{"Machine of A"},
-           Listing{in_a.machine()}, Heading{"Machine of B"}, Listing{in_b.machine()}}};
+           machine_grid(of_a, in_a), Heading{"Machine of B"}, machine_grid(of_b, in_b)}};
 }
 
 }  // namespace gemel::study

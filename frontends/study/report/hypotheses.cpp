@@ -16,23 +16,12 @@ namespace {
 
 constexpr double kLevel = 0.05;
 
-std::vector<std::string> factors_of(const Selection& a, const Selection& b) {
-  std::vector<std::string> out;
-  for (const Selection* s : {&a, &b})
-    for (const auto& [factor, value] : s->items())
-      if (std::ranges::count(out, factor) == 0) out.push_back(factor);
-  return out;
-}
-
 /// Logarithms of the ratio a over b in each block that has all pairs, in the mean over the pairs of cases that are alike in the other factors.
 std::vector<double> log_ratios(const Hypothesis& h, const Study& study, const Results& results, std::size_t& pairs) {
   std::map<int, std::vector<double>> by_block;
   pairs = 0;
-  for (const auto& group : alike_but_for(study.selected(h.where), factors_of(h.a, h.b))) {
-    const auto a = std::ranges::find_if(group, [&](const Case* c) { return fits(*c, h.a); });
-    const auto b = std::ranges::find_if(group, [&](const Case* c) { return fits(*c, h.b); });
-    if (a == group.end() || b == group.end()) continue;
-    const auto of_a = results.values(**a, h.metric), of_b = results.values(**b, h.metric);
+  for (const auto& [a, b] : pairs_of(h, study)) {
+    const auto of_a = results.values(*a, h.metric), of_b = results.values(*b, h.metric);
     if (of_a.empty() || of_b.empty()) continue;  // a gap, which the table shows
     ++pairs;
     for (const auto& [block, value] : of_a)
@@ -49,7 +38,8 @@ Verdict by_ratio(const Hypothesis& h, const Study& study, const Results& results
   std::size_t pairs = 0;
   const std::vector<double> logs = log_ratios(h, study, results, pairs);
   v.n = static_cast<int>(logs.size());
-  v.method = fmt::format("ratio in each block, in the geometric mean of {} pairs of cases; sign-flip test", pairs);
+  v.method = pairs == 1 ? "ratio in each block; sign-flip test"
+                        : fmt::format("ratio in each block, in the geometric mean of {} pairs of cases; sign-flip test", pairs);
   if (logs.empty()) return v;
   v.effect = std::exp(mean(logs));
   if (v.n < kLeastProcesses) {
@@ -61,8 +51,13 @@ Verdict by_ratio(const Hypothesis& h, const Study& study, const Results& results
   const Interval interval = d.interval(1 - kLevel);
   v.interval = Interval{std::exp(interval.low), std::exp(interval.high)};
   v.statistic = d.difference;
+  v.margin_interval = v.interval;
   v.p = sign_flip_test(logs).p;
-  v.could_have_seen = std::expm1(d.detectable(kLevel / static_cast<double>(study.hypotheses.size())));
+  const double seen = detectable_by_signs(v.n, kLevel / static_cast<double>(study.hypotheses.size())) * std::sqrt(variance(logs));
+  if (std::isfinite(seen))
+    v.could_have_seen = std::expm1(seen);
+  else
+    v.enough_blocks = least_blocks(study.hypotheses.size());
   v.p_equal = equivalence_test(d, std::log1p(h.margin)).p;
   if (logs.size() > 2 && range(logs).low < range(logs).high && shapiro_wilk(logs).p < 0.01)
     v.method += ", interval by Student's t although the logarithms are not normally distributed (Shapiro and Wilk, p < 0.01)";
@@ -108,7 +103,7 @@ Scaled scaled(const Hypothesis& h, const Study& study, const Results& results) {
 bool has_enough(const Scaled& s) { return s.by_level.size() >= 2 && s.least >= kLeastProcesses; }
 
 /// How much larger the last level's values are than the first's.
-void compare_ends(const Hypothesis& h, const Study& study, const Scaled& s, Verdict& v) {
+void compare_ends(const Hypothesis& h, const Scaled& s, Verdict& v) {
   v.n = static_cast<int>(s.y.size());
   if (s.by_level.size() < 2) return;
   v.effect = std::exp(mean(s.by_level.back()) - mean(s.by_level.front()));
@@ -116,13 +111,13 @@ void compare_ends(const Hypothesis& h, const Study& study, const Scaled& s, Verd
   const MeanDifference ends = welch(s.by_level.back(), s.by_level.front());
   const Interval interval = ends.interval(1 - kLevel);
   v.interval = Interval{std::exp(interval.low), std::exp(interval.high)};
-  v.could_have_seen = std::expm1(ends.detectable(kLevel / static_cast<double>(study.hypotheses.size())));
+  v.margin_interval = v.interval;
   v.p_equal = equivalence_test(ends, std::log1p(h.margin)).p;
 }
 
-Verdict by_trend(const Hypothesis& h, const Study& study, const Scaled& s, Verdict v) {
+Verdict by_trend(const Hypothesis& h, const Scaled& s, Verdict v) {
   v.method = fmt::format("Kendall's tau over {}", h.over);
-  compare_ends(h, study, s, v);
+  compare_ends(h, s, v);
   if (!has_enough(s)) return v;
   const TestResult tau = trend_test(s.x, s.y);
   v.statistic = tau.statistic;
@@ -130,19 +125,25 @@ Verdict by_trend(const Hypothesis& h, const Study& study, const Scaled& s, Verdi
   return v;
 }
 
-Verdict by_variance(const Hypothesis& h, const Study& study, const Scaled& s, Verdict v) {
+Verdict by_variance(const Hypothesis& h, const Scaled& s, Verdict v) {
   v.method = fmt::format("one-way analysis of variance over {}", h.over);
-  compare_ends(h, study, s, v);
+  compare_ends(h, s, v);
   if (!has_enough(s)) return v;
   const AnalysisOfVariance f = analysis_of_variance(s.by_level);
   v.statistic = f.f;
   v.p = f.p;
+  v.method += fmt::format(", which explains {:.0f} % of the variance of processes (eta squared)", 100 * f.eta_squared);
   std::vector<double> means;
   for (const auto& level : s.by_level) means.push_back(mean(level));
   const auto [low, high] = std::ranges::minmax_element(means);
   const auto& largest = s.by_level[static_cast<std::size_t>(high - means.begin())];
   const auto& least = s.by_level[static_cast<std::size_t>(low - means.begin())];
-  v.p_equal = equivalence_test(welch(largest, least), std::log1p(h.margin)).p;
+  const MeanDifference apart = welch(largest, least);
+  v.p_equal = equivalence_test(apart, std::log1p(h.margin)).p;
+  // The two levels were picked for being far apart: the interval is one of all pairs of levels together.
+  const double levels = static_cast<double>(means.size());
+  const Interval interval = apart.interval(1 - 2 * kLevel / (levels * (levels - 1)));
+  v.margin_interval = Interval{std::exp(interval.low), std::exp(interval.high)};
   return v;
 }
 
@@ -170,7 +171,9 @@ Verdict by_correlation(const Hypothesis& h, const Study& study, const Results& r
 
 std::string shown_p(double p) { return p < 0.001 ? "p < 0.001" : fmt::format("p = {:.3f}", p); }
 
-/// Whether what was found is what the text says.
+bool expects_no_effect(const Hypothesis& h) { return h.expected == "equal" || h.expected == "level" || h.expected == "does not matter"; }
+
+/// Whether what was found is what the text says. That there is no effect worth speaking of is refuted by one that is certainly larger than the margin.
 std::string holds(const Hypothesis& h, const Verdict& v) {
   const bool differs = v.verdict == "differs" || v.verdict == "correlates", is_equal = v.verdict.starts_with("equal");
   if (!differs && !is_equal) return "open, nothing is decided";
@@ -178,13 +181,26 @@ std::string holds(const Hypothesis& h, const Verdict& v) {
                                                           : h.method == Method::correlation ? effect
                                                                                             : std::log(effect);
   bool yes = false;
-  if (h.expected == "equal" || h.expected == "level" || h.expected == "does not matter")
+  if (expects_no_effect(h)) {
+    const double most = 1 + h.margin;
+    if (differs && !(v.margin_interval && (v.margin_interval->low >= most || v.margin_interval->high <= 1 / most)))
+      return fmt::format("open, it differs but perhaps by less than {:.3g} %", 100 * h.margin);
     yes = is_equal;
-  else if (h.expected == "matters")
+  } else if (h.expected == "matters") {
     yes = differs;
-  else
+  } else {
     yes = differs && (direction > 0) == (h.expected == "above 1" || h.expected == "rises");
+  }
   return yes ? "it holds" : "it does not hold";
+}
+
+/// What a test of so many blocks can see at all.
+std::string could_see(const Verdict& v, std::size_t hypotheses) {
+  if (v.could_have_seen) return fmt::format(" Sign flips see a difference of {:.1f} % in 80 % of such studies.", 100 * *v.could_have_seen);
+  if (v.enough_blocks && v.verdict == "undecided")
+    return fmt::format(" {} blocks are too few for sign flips to tell a difference, adjusted over {} hypotheses: {} are enough.", v.n, hypotheses,
+                       *v.enough_blocks);
+  return "";
 }
 
 /// What was found, where there is no test.
@@ -210,10 +226,10 @@ Verdict tested(const Hypothesis& h, const Study& study, const Results& results) 
   if (h.method == Method::ratio) return by_ratio(h, study, results, std::move(v));
   if (h.method == Method::correlation) return by_correlation(h, study, results, std::move(v));
   const Scaled values = scaled(h, study, results);
-  return h.method == Method::trend ? by_trend(h, study, values, std::move(v)) : by_variance(h, study, values, std::move(v));
+  return h.method == Method::trend ? by_trend(h, values, std::move(v)) : by_variance(h, values, std::move(v));
 }
 
-void decide(const Hypothesis& h, Verdict& v) {
+void decide(const Hypothesis& h, std::size_t hypotheses, Verdict& v) {
   if (v.p_equal_adjusted && *v.p_equal_adjusted < kLevel)
     v.verdict = fmt::format("equal within {:.3g} %", 100 * h.margin);  // also where a smaller difference is certain
   else
@@ -234,9 +250,8 @@ void decide(const Hypothesis& h, Verdict& v) {
     v.sentence = untested(v, what);
     return;
   }
-  v.sentence = fmt::format(
-      "{} (95 %: {:.3f} to {:.3f}; n = {}; {}; {}, over all hypotheses {}): {}. A t test would have seen a difference of {:.1f} % in 80 % of such studies.",
-      what, v.interval->low, v.interval->high, v.n, v.method, shown_p(*v.p), shown_p(*v.p_adjusted), v.verdict, 100 * *v.could_have_seen);
+  v.sentence = fmt::format("{} (95 %: {:.3f} to {:.3f}; n = {}; {}; {}, over all hypotheses {}): {}.{}", what, v.interval->low, v.interval->high, v.n, v.method,
+                           shown_p(*v.p), shown_p(*v.p_adjusted), v.verdict, could_see(v, hypotheses));
 }
 
 }  // namespace gemel::study

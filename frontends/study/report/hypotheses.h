@@ -6,7 +6,7 @@ namespace gemel::study {
 
 /// Everything but the verdict, which needs p adjusted over all hypotheses of the study.
 Verdict tested(const Hypothesis& h, const Study& study, const Results& results);
-/// Fills in verdict, claim_holds and sentence.
-void decide(const Hypothesis& h, Verdict& v);
+/// Fills in verdict, claim_holds and sentence. @param hypotheses  of the study
+void decide(const Hypothesis& h, std::size_t hypotheses, Verdict& v);
 
 }  // namespace gemel::study

@@ -24,9 +24,7 @@ FoundKnee found_in(const std::vector<const Case*>& group, const Knee& knee, cons
       out.gap = fmt::format("{}: {}", c->name, e.gap);
       return out;
     }
-    std::vector<double> values;
-    for (const auto& [block, value] : results.values(*c, knee.metric)) values.push_back(value);
-    by_size.emplace_back(c->factor(knee.over).get<double>(), std::move(values));
+    by_size.emplace_back(c->factor(knee.over).get<double>(), results.sample(*c, knee.metric));
   }
   std::ranges::sort(by_size);
   if (by_size.size() < 2) {

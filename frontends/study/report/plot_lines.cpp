@@ -40,14 +40,15 @@ std::optional<double> bound_of(const Case& c, const std::string& metric, const R
 
 std::vector<Line> lines_of(const Plot& plot, const Study& study, const Results& results, const std::optional<DevicePeak>& peak) {
   std::vector<Line> out;
+  const auto is_factor = [&](const Case* c) { return c->factors.contains(plot.x); };
   for (const Case* c : study.selected(plot.where, plot.lines)) {
     const Estimate e = results.estimate(*c, plot.metric);
-    const Estimate x = c->factors.contains(plot.x) ? Estimate() : results.estimate(*c, plot.x);
+    const Estimate x = is_factor(c) ? Estimate() : results.estimate(*c, plot.x);
     if (!e.gap.empty() || !x.gap.empty()) continue;
     const std::string name = name_of(*c, plot.lines);
     auto it = std::ranges::find(out, name, &Line::name);
-    if (it == out.end()) it = out.insert(out.end(), Line{.name = name, .points = {}, .bound = {}});
-    const double at = c->factors.contains(plot.x) ? c->factor(plot.x).get<double>() : x.median;
+    if (it == out.end()) it = out.insert(out.end(), Line{.name = name, .points = {}, .bound = {}, .is_joined = is_factor(c)});
+    const double at = is_factor(c) ? c->factor(plot.x).get<double>() : x.median;
     it->points.push_back({at, e.median, e.interval});
     if (!plot.has_bound || !peak) continue;
     if (const auto bound = bound_of(*c, plot.metric, results, *peak)) it->bound.push_back({at, *bound, {*bound, *bound}});

@@ -84,6 +84,18 @@ std::vector<double> apart(const Scale& scale, double least) {
   return out;
 }
 
+bool has_place(const Axis& axis, double value) { return std::isfinite(value) && (!axis.is_log || value > 0); }
+
+/// Lines of the points that both axes have a place for.
+std::vector<Line> drawable(std::vector<Line> lines, const Axis& x, const Axis& y, std::size_t& left_out) {
+  const auto has_none = [&](const Point& p) { return !has_place(x, p.x) || !has_place(y, p.y); };
+  for (Line& line : lines) {
+    left_out += std::erase_if(line.points, has_none);
+    std::erase_if(line.bound, has_none);
+  }
+  return lines;
+}
+
 }  // namespace
 
 std::string escaped(const std::string& text) {
@@ -110,14 +122,16 @@ std::string escaped(const std::string& text) {
   return out;
 }
 
-std::string plot_svg(const std::vector<Line>& lines, const Axis& x, const Axis& y) {
+Drawing plot_svg(const std::vector<Line>& all, const Axis& x, const Axis& y) {
+  std::size_t left_out = 0;
+  const std::vector<Line> lines = drawable(all, x, y, left_out);
   Interval xs{std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}, ys = xs;
   for (const Line& line : lines)
     for (const Point& p : line.points) {
       xs = {std::min(xs.low, p.x), std::max(xs.high, p.x)};
-      ys = {std::min(ys.low, p.interval.low), std::max(ys.high, p.interval.high)};
+      ys = {std::min(ys.low, has_place(y, p.interval.low) ? p.interval.low : p.y), std::max(ys.high, p.interval.high)};
     }
-  if (xs.low > xs.high) return "";
+  if (xs.low > xs.high) return {"", left_out};
   for (const Line& line : lines)
     for (const Point& p : line.bound) ys = {std::min(ys.low, p.y), std::max(ys.high, p.y)};
   if (!y.is_log) ys.low = std::min(ys.low, 0.0);  // lengths from 0 compare
@@ -134,6 +148,7 @@ std::string plot_svg(const std::vector<Line>& lines, const Axis& x, const Axis& 
   out += fmt::format("<path d='M{0} {1}V{2}H{3}' fill='none' stroke='#333'/>", kLeft, kTop, bottom, right);
   out += fmt::format("<text x='{:.1f}' y='{}' text-anchor='middle'>{}</text>", (kLeft + right) / 2, kHeight - 12, escaped(x.label));
   out += fmt::format("<text transform='translate(16 {:.1f}) rotate(-90)' text-anchor='middle'>{}</text>", (kTop + bottom) / 2, escaped(y.label));
+  const auto low_of = [&](const Point& p) { return has_place(y, p.interval.low) ? p.interval.low : ys.low; };
   const auto path_of = [&](const std::vector<Point>& points) {
     std::string path;
     for (const Point& p : points) path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L', to_x(p.x), to_y(p.y));
@@ -141,18 +156,21 @@ std::string plot_svg(const std::vector<Line>& lines, const Axis& x, const Axis& 
   };
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const char* colour = kColours[i % kColours.size()];
-    const std::string path = path_of(lines[i].points);
-    out += fmt::format("<path d='{}' fill='none' stroke='{}' stroke-width='1.6' stroke-dasharray='{}'/>", path, colour, kDashes[form_of(i) % kDashes.size()]);
-    const std::size_t count = lines[i].points.size(), every = (count + kMostMarks - 1) / kMostMarks;
+    const bool is_joined = lines[i].is_joined;
+    if (const std::string path = path_of(lines[i].points); is_joined && !path.empty())
+      out += fmt::format("<path d='{}' fill='none' stroke='{}' stroke-width='1.6' stroke-dasharray='{}'/>", path, colour, kDashes[form_of(i) % kDashes.size()]);
+    const std::size_t count = lines[i].points.size(), every = is_joined ? (count + kMostMarks - 1) / kMostMarks : 1;
     for (std::size_t j = 0; j < count; ++j) {
       const Point& p = lines[i].points[j];
       if ((count - 1 - j) % every != 0) continue;  // the last one has a mark
-      out += fmt::format("<path d='M{:.1f} {:.1f}V{:.1f}' stroke='{}'/>", to_x(p.x), to_y(p.interval.low), to_y(p.interval.high), colour);
+      out += fmt::format("<path d='M{:.1f} {:.1f}V{:.1f}' stroke='{}'/>", to_x(p.x), to_y(low_of(p)), to_y(p.interval.high), colour);
       out += mark(i, to_x(p.x), to_y(p.y));
     }
-    // A bound of one point is a dash, as wide as a mark and a half.
+    // The bound of a point that stands alone is a dash, as wide as a mark and a half.
     const auto& bound = lines[i].bound;
-    const std::string dotted = bound.size() == 1 ? fmt::format("M{:.1f} {:.1f}h18", to_x(bound[0].x) - 9, to_y(bound[0].y)) : path_of(bound);
+    std::string dotted = is_joined && bound.size() > 1 ? path_of(bound) : "";
+    if (dotted.empty())
+      for (const Point& p : bound) dotted += fmt::format("M{:.1f} {:.1f}h18", to_x(p.x) - 9, to_y(p.y));
     if (!dotted.empty()) out += fmt::format("<path d='{}' fill='none' stroke='{}' stroke-width='2' stroke-dasharray='2 2'/>", dotted, colour);
     const double at = kTop + 14 + 20 * static_cast<double>(i);
     out += mark(i, right + 16, at) + fmt::format("<text x='{}' y='{}'>{}</text>", right + 28, at + 4, escaped(lines[i].name));
@@ -162,7 +180,7 @@ std::string plot_svg(const std::vector<Line>& lines, const Axis& x, const Axis& 
     out += fmt::format("<path d='M{0} {1}h16' stroke='#333' stroke-width='2' stroke-dasharray='2 2'/><text x='{2}' y='{3}'>bound of the device</text>",
                        right + 8, at, right + 28, at + 4);
   }
-  return out + "</svg>";
+  return {out + "</svg>", left_out};
 }
 
 }  // namespace gemel::study

@@ -5,15 +5,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 
 #include "engine/base/files/file.h"
+#include "frontends/study/report/answers.h"
+#include "frontends/study/report/circumstances.h"
 #include "frontends/study/report/knees.h"
 #include "frontends/study/report/page.h"
 #include "frontends/study/report/plot_lines.h"
 #include "frontends/study/report/table_grid.h"
-#include "frontends/study/statistics/time_series.h"
 
 namespace gemel::study {
 namespace {
@@ -43,28 +43,6 @@ ListItems gaps_of(const Study& study, const Results& results) {
       if (const Estimate e = results.estimate(*c, table.metric); e.gap == kNotMeasured) add(c->name, fmt::format("no {}: {}", table.metric, e.reason));
   ListItems out;
   for (const auto& [reason, names] : by_reason) out.items.push_back(fmt::format("{}: {}", fmt::join(names, ", "), reason));
-  return out;
-}
-
-/// Cases whose steps had not come to rest when they were measured, or whose processes grew slower or faster from block to block.
-ListItems doubts_of(const Study& study, const Results& results) {
-  std::map<std::string, int> restless;
-  for (const ProcessRecord& run : results.runs())
-    if (const auto samples = run.samples_ms.get<std::vector<double>>(); samples.size() >= 8) {
-      const auto first = warm_up(samples);
-      restless[run.name] += !first || *first > samples.size() / 4;
-    }
-  ListItems out;
-  for (const Case& c : study.cases) {
-    std::vector<double> values;
-    for (const auto& [block, value] : results.values(c, "ms")) values.push_back(value);
-    if (const auto n = std::ssize(values); n >= kLeastProcesses && 2 * restless[c.name] > n)
-      out.items.push_back(fmt::format("{}: in {} of {} processes the first quarter of the steps or more still warmed up", c.name, restless[c.name], n));
-    if (std::ssize(values) < kLeastProcesses) continue;
-    if (const TestResult trend = drift(values); trend.p < 0.01)
-      out.items.push_back(fmt::format("{}: its processes grew {} from block to block (Kendall's tau {:.2f}, p = {:.3f})", c.name,
-                                      trend.statistic > 0 ? "slower" : "faster", trend.statistic, trend.p));
-  }
   return out;
 }
 
@@ -104,45 +82,6 @@ std::string first_line(const Study& study, const Results& results) {
                      about_epochs(study, results), other_data);
 }
 
-/// ", the ratio is 0.93 (0.91 to 0.95)"
-std::string effect_of(const Verdict& v) {
-  if (!v.effect) return "";
-  return fmt::format(", the {} is {:.3g}{}", v.effect_is, *v.effect,
-                     v.interval && v.n > 1 ? fmt::format(" ({:.3g} to {:.3g})", v.interval->low, v.interval->high) : "");
-}
-
-std::string shown(const Json& found, const char* key) { return found.contains(key) ? fmt::format("{:.1e}", found[key].get<double>()) : ""; }
-
-/// How far each peer is from Gemel, and how far five steps take the loss.
-Grid agreement_grid(const Results& results) {
-  Grid out{.caption =
-               "Peers start from Gemel's weights and data. A row of theirs is shown only if their outputs, and the losses of five steps on one batch without "
-               "dropout, agree with Gemel's: outputs within 1e-3 of the largest, losses within 1e-3 and a tenth of what these steps change the loss by. The "
-               "rate is the case's, or that divided by 10 until each of five steps lowers the loss, all by at most a tenth, and Gemel's own losses agree "
-               "within 1e-4 with those of "
-               "the batch in reverse order: above it, a deep untrained network magnifies rounding",
-           .head = {"case", "outputs differ by", "losses differ by", "five steps change the loss by", "rate"},
-           .rows = {}};
-  for (const auto& [name, found] : results.agreements())
-    out.rows.push_back({name, shown(found, "outputs"), shown(found, "losses"), shown(found, "change"), shown(found, "lr")});
-  return out;
-}
-
-/// How the report keeps the rules of T. Hoefler, R. Belli, Scientific benchmarking of parallel computing systems, 2015.
-ListItems rules() {
-  return {
-      {"1, speed-ups: each table has absolute figures, and ratios stand beside the base that it names.",
-       "2, subsets: every case of the study is in the tables, gaps with their reasons.",
-       "3, 4, averages: medians; rates come of median times; ratios are averaged geometrically.",
-       "5, 6, variation and normality: intervals of medians by bootstrap (BCa) and sign-flip tests suppose no distribution; intervals of ratios and tests of "
-       "equality are of logarithms of ratios, by Student's t.",
-       "7, comparisons: by tests, with p adjusted by Holm over all hypotheses of the study; the unit is the process, not the step.",
-       "8, percentiles: samples_ms of every process are in runs.jsonl.", "9, factors: the spec of every process is in runs.jsonl, the machine below.",
-       "10, time of ranks: a step is as long as on the slowest rank.",
-       "11, bounds: plots of time and rate have the device's own, measured, where the study asks for it.",
-       "12, lines join points only along a factor of numbers."}};
-}
-
 /// What was measured when the study ran; empty where nothing was, or it failed.
 std::optional<DevicePeak> recorded_peak(const fs::path& folder) {
   if (!is_there(folder / kPeakFile)) return std::nullopt;
@@ -168,10 +107,6 @@ std::string csv_of_bounds(const std::vector<Line>& lines, const std::string& x, 
   return out;
 }
 
-}  // namespace
-
-namespace {
-
 /// Builds the page of a study part by part, and writes the files that belong to a part.
 class ReportWriter {
  public:
@@ -182,8 +117,11 @@ class ReportWriter {
     add(Paragraph{first_line(study_, results_)});
     add(Heading{"The question and the answer"});
     add(Paragraph{study_.question});
+    if (!study_.source.empty()) add(Paragraph{"After: " + study_.source + "."});
     ListItems answers;
-    for (const Verdict& v : results_.verdicts()) answers.items.push_back(fmt::format("{} Here: {}{}.", v.claim, v.claim_holds, effect_of(v)));
+    if (std::string all = summary_of(study_, results_); !all.empty()) answers.items.push_back(std::move(all));
+    for (std::size_t i = 0; i < study_.hypotheses.size(); ++i)
+      answers.items.push_back(answer_to(study_.hypotheses[i], results_.verdicts()[i], study_, results_));
     for (const Knee& knee : study_.knees) {
       std::vector<std::string> lines;
       for (const FoundKnee& found : knees_of(knee, study_, results_)) lines.push_back(fmt::format("{}: {}", fmt::join(found.line, ", "), found.text()));
@@ -223,7 +161,7 @@ class ReportWriter {
   void published() {
     if (!results_.verdicts().empty()) add(Heading{"What published studies found, and what is found here"});
     for (const Verdict& v : results_.verdicts())
-      add(Paragraph{fmt::format("Published: {} ({}) Found here: {} So of the statement: {}.", v.claim, v.source, v.sentence, v.claim_holds)});
+      add(Paragraph{fmt::format("Statement: {} ({}) Found here: {} So of the statement: {}.", v.claim, v.source, v.sentence, v.claim_holds)});
     for (const Published& p : study_.published) {
       const char* how = p.evidence == "figure_reading" ? ", read off a figure" : p.evidence == "secondary" ? ", as others quote it" : "";
       Grid grid{
@@ -238,29 +176,32 @@ class ReportWriter {
   }
   void circumstances() {
     add(Heading{"How it was measured"});
+    add(machine_grid(study_, results_));
     if (ListItems doubts = doubts_of(study_, results_); !doubts.items.empty()) {
       add(Paragraph{"Doubts about single cases:"});
       add(std::move(doubts));
     }
     for (const std::string& remark : study_.remarks) add(Paragraph{remark});
     if (!results_.agreements().empty()) add(agreement_grid(results_));
+    add(Paragraph{"How this report keeps the rules of Hoefler and Belli, Scientific benchmarking of parallel computing systems, 2015:"});
     add(rules());
-    add(Listing{results_.machine()});
-    std::string commands;
-    std::set<std::string> seen;
-    for (const ProcessRecord& run : results_.runs())
-      if (seen.insert(run.name).second) commands += fmt::format("{}: {} with {}\n", run.name, run.command, run.spec.dump());
-    add(Listing{commands});
+    if (Listing commands = commands_of(results_); !commands.text.empty()) {
+      add(Paragraph{"The commands, with the spec of the first process of each case, without what is empty; runs.jsonl has that of every process whole."});
+      add(std::move(commands));
+    }
   }
   const Page& page() const { return page_; }
 
  private:
   /// Nothing where there are no points.
-  void add_figure(const std::string& name, const std::string& caption, const std::string& svg, const std::string& csv) {
-    if (svg.empty()) return;
-    write(folder_ / "plots" / (name + ".svg"), svg);
+  void add_figure(const std::string& name, const std::string& caption, const Drawing& drawing, const std::string& csv) {
+    if (drawing.svg.empty()) return;
+    write(folder_ / "plots" / (name + ".svg"), drawing.svg);
     write(folder_ / "plots" / (name + ".csv"), csv);
-    add(Figure{fmt::format("{} Bars: 95 % intervals of the median, below {} processes their range.", caption, kLeastProcesses), svg, "plots/" + name + ".svg"});
+    const std::string remark =
+        drawing.left_out == 0 ? "" : fmt::format(" Left out: {} points of 0 or less, for which a logarithmic axis has no place.", drawing.left_out);
+    add(Figure{fmt::format("{} Bars: 95 % intervals of the median, below {} processes their range.{}", caption, kLeastProcesses, remark), drawing.svg,
+               "plots/" + name + ".svg"});
   }
   void add(Block block) { page_.blocks.push_back(std::move(block)); }
 

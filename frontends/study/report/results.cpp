@@ -1,6 +1,7 @@
 #include "frontends/study/report/results.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -45,53 +46,49 @@ Json json_of(const Verdict& v) {
           {"interval", interval},
           {"verdict", v.verdict},
           {"could_have_seen", json_of(v.could_have_seen)},
+          {"enough_blocks", json_of(v.enough_blocks)},
           {"claim_holds", v.claim_holds},
           {"sentence", v.sentence}};
 }
 
 }  // namespace
 
-std::vector<std::vector<const Case*>> alike_but_for(const std::vector<const Case*>& cases, const std::vector<std::string>& factors) {
-  struct Group {
-    Json rest;
-    std::vector<const Case*> cases;
-  };
-  std::vector<Group> groups;
-  for (const Case* c : cases) {
-    Json rest = c->factors;
-    for (const std::string& factor : factors) rest.erase(factor);
-    auto it = std::ranges::find_if(groups, [&](const Group& group) { return group.rest == rest; });
-    if (it == groups.end()) it = groups.insert(groups.end(), Group{rest, {}});
-    it->cases.push_back(c);
-  }
-  std::vector<std::vector<const Case*>> out;
-  for (Group& group : groups) out.push_back(std::move(group.cases));
-  return out;
+std::string four_digits(double value) { return std::abs(value) >= 1e4 && std::abs(value) < 1e7 ? fmt::format("{:.0f}", value) : fmt::format("{:.4g}", value); }
+
+std::string described(const Selection& selection) {
+  std::vector<std::string> words;
+  for (const auto& [factor, value] : selection.items()) words.push_back(factor + " " + word_of(value));
+  return fmt::format("{}", fmt::join(words, ", "));
 }
 
 std::string text_of(const Estimate& e) {
   if (!e.gap.empty()) return e.gap;
-  if (e.n == 1) return fmt::format("{:.4g} (one process)", e.median);
-  return fmt::format("{:.4g} ({:.4g} to {:.4g}{})", e.median, e.interval.low, e.interval.high, e.is_range ? fmt::format(", all {}", e.n) : "");
+  if (e.n == 1) return fmt::format("{} (one {})", four_digits(e.median), e.unit);
+  return fmt::format("{} ({} to {}{})", four_digits(e.median), four_digits(e.interval.low), four_digits(e.interval.high),
+                     e.is_range ? fmt::format(", all {}", e.n) : "");
 }
 
 Results::Results(const Study& study, std::vector<ProcessRecord> runs) : study_(study), runs_(std::move(runs)) {
   std::erase_if(runs_, [&](const ProcessRecord& run) { return study.scale && run.scale != *study.scale && run.status == "ok"; });  // the pilot
   for (const ProcessRecord& run : runs_) by_case_[run.name].push_back(&run);
   for (const Hypothesis& h : study.hypotheses) verdicts_.push_back(tested(h, study, *this));
-  adjust(&Verdict::p, &Verdict::p_adjusted);
-  adjust(&Verdict::p_equal, &Verdict::p_equal_adjusted);
-  for (std::size_t i = 0; i < verdicts_.size(); ++i) decide(study.hypotheses[i], verdicts_[i]);
+  adjust();
+  for (std::size_t i = 0; i < verdicts_.size(); ++i) decide(study.hypotheses[i], verdicts_.size(), verdicts_[i]);
 }
 
-void Results::adjust(std::optional<double> Verdict::*from, std::optional<double> Verdict::*to) {
-  std::vector<double> p;
-  for (const Verdict& v : verdicts_)
-    if (v.*from) p.push_back(*(v.*from));
-  const std::vector<double> adjusted = holm(p);
-  std::size_t next = 0;
-  for (Verdict& v : verdicts_)
-    if (v.*from) v.*to = adjusted[next++];
+void Results::adjust() {
+  std::vector<std::vector<double>> p;  // of each hypothesis: that there is no difference, and that there is one beyond the margin, which exclude each other
+  for (const Verdict& v : verdicts_) {
+    auto& group = p.emplace_back();
+    for (const auto& one : {v.p, v.p_equal})
+      if (one) group.push_back(*one);
+  }
+  const auto adjusted = holm_of_groups(p);
+  for (std::size_t i = 0; i < verdicts_.size(); ++i) {
+    Verdict& v = verdicts_[i];
+    if (v.p) v.p_adjusted = adjusted[i].front();
+    if (v.p_equal) v.p_equal_adjusted = adjusted[i].back();
+  }
 }
 
 std::vector<const ProcessRecord*> Results::failures() const {
@@ -115,6 +112,12 @@ std::map<int, double> Results::values(const Case& c, const std::string& metric) 
   return out;
 }
 
+std::vector<double> Results::sample(const Case& c, const std::string& metric) const {
+  std::vector<double> out;
+  for (const auto& [block, value] : values(c, metric)) out.push_back(value);
+  return out;
+}
+
 Estimate Results::estimate(const Case& c, const std::string& metric) const {
   const auto known = estimates_.find({c.name, metric});
   if (known != estimates_.end()) return known->second;
@@ -122,8 +125,7 @@ Estimate Results::estimate(const Case& c, const std::string& metric) const {
 }
 
 Estimate Results::found(const Case& c, const std::string& metric) const {
-  std::vector<double> all;
-  for (const auto& [block, value] : values(c, metric)) all.push_back(value);
+  const std::vector<double> all = sample(c, metric);
   Estimate out{.n = static_cast<int>(all.size())};
   if (all.empty()) {
     const auto it = by_case_.find(c.name);
@@ -149,7 +151,7 @@ Estimate Results::ratio(const Case& a, const Case& b, const std::string& metric)
   std::vector<double> logs;
   for (const auto& [block, value] : of_a)
     if (const auto other = of_b.find(block); other != of_b.end() && value > 0 && other->second > 0) logs.push_back(std::log(value / other->second));
-  Estimate out{.n = static_cast<int>(logs.size())};
+  Estimate out{.n = static_cast<int>(logs.size()), .unit = "block"};
   if (logs.empty()) {
     out.gap = kNotMeasured;
     return out;
@@ -171,13 +173,6 @@ std::vector<std::pair<std::string, Json>> Results::agreements() const {
 bool Results::is_whole() const {
   return std::ranges::all_of(
       runs_, [](const ProcessRecord& run) { return run.peer() != kGemel || run.status == "ok" || run.status == "does-not-fit" || run.status == "missing"; });
-}
-
-std::string Results::machine() const {
-  Json by_peer;
-  for (const ProcessRecord& run : runs_)
-    if (!run.machine.is_null() && !by_peer.contains(run.peer())) by_peer[run.peer()] = run.machine;
-  return by_peer.is_null() ? "no process ended well" : by_peer.dump(1);
 }
 
 Json Results::json() const {

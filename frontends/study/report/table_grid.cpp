@@ -15,13 +15,6 @@ std::string csv_cell(const std::string& text) {
   return out + "\"";
 }
 
-/// "execution graph, model lenet"
-std::string described(const Selection& selection) {
-  std::vector<std::string> words;
-  for (const auto& [factor, value] : selection.items()) words.push_back(factor + " " + word_of(value));
-  return fmt::format("{}", fmt::join(words, ", "));
-}
-
 class TableGrid {
  public:
   TableGrid(const Table& table, const Study& study, const Results& results)

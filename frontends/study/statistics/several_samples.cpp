@@ -83,14 +83,31 @@ TestResult trend_test(std::span<const double> x, std::span<const double> y) {
 }
 
 std::vector<double> holm(std::span<const double> p) {
-  std::vector<std::size_t> order(p.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::sort(order, {}, [&](std::size_t i) { return p[i]; });
-  std::vector<double> out(p.size());
+  std::vector<std::vector<double>> alone;
+  for (const double one : p) alone.push_back({one});
+  std::vector<double> out;
+  for (const auto& group : holm_of_groups(alone)) out.push_back(group[0]);
+  return out;
+}
+
+std::vector<std::vector<double>> holm_of_groups(const std::vector<std::vector<double>>& groups) {
+  struct Place {
+    std::size_t group, test;
+  };
+  std::vector<Place> order;
+  std::vector<std::size_t> left;  // tests of each group that are not rejected yet
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    left.push_back(groups[g].size());
+    for (std::size_t t = 0; t < groups[g].size(); ++t) order.push_back({g, t});
+  }
+  std::ranges::stable_sort(order, {}, [&](const Place& at) { return groups[at.group][at.test]; });
+  std::vector<std::vector<double>> out = groups;
   double largest = 0;
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    largest = std::max(largest, std::min(1.0, p[order[i]] * static_cast<double>(p.size() - i)));
-    out[order[i]] = largest;
+  for (const auto& [g, t] : order) {
+    const auto true_at_most = static_cast<double>(std::ranges::count_if(left, [](std::size_t n) { return n > 0; }));
+    largest = std::max(largest, std::min(1.0, groups[g][t] * true_at_most));
+    out[g][t] = largest;
+    --left[g];
   }
   return out;
 }

@@ -25,5 +25,8 @@ TestResult trend_test(std::span<const double> x, std::span<const double> y);
 /// p values of a family of tests, each adjusted so that the chance of one false finding in all stays below the level.
 /// Source: S. Holm, A simple sequentially rejective multiple test procedure, 1979
 std::vector<double> holm(std::span<const double> p);
+/// The same of groups of tests where at most one null hypothesis of each group can be true, such as "no difference" and "a difference of 5 % or more": a p
+/// counts as often as there are groups that still have one. Source: J. P. Shaffer, Modified sequentially rejective multiple test procedures, 1986
+std::vector<std::vector<double>> holm_of_groups(const std::vector<std::vector<double>>& groups);
 
 }  // namespace gemel::study

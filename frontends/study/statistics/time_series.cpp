@@ -1,30 +1,26 @@
 #include "frontends/study/statistics/time_series.h"
 
-#include <limits>
+#include <boost/math/distributions/students_t.hpp>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
 namespace gemel::study {
 
-std::optional<std::size_t> warm_up(std::span<const double> series) {
-  std::size_t best = 0;
-  double least = std::numeric_limits<double>::infinity(), sum = 0, squares = 0;
-  // From the end, so that sums of what is left grow by one value each; a rest of fewer than 4 values says nothing.
-  const double middle = series.empty() ? 0 : mean(series);
-  for (std::size_t first = series.size(); first-- > 0;) {
-    const double x = series[first] - middle;  // less cancellation
-    sum += x;
-    squares += x * x;
-    const auto n = static_cast<double>(series.size() - first);
-    if (n < 4) continue;
-    const double error = (squares - sum * sum / n) / (n * n);
-    if (error <= least) {
-      least = error;
-      best = first;
-    }
+WarmUp warm_up(const Samples& series) {
+  // Means of logarithms, whose difference is 0 in the mean wherever nothing warms up, however the values are distributed.
+  std::vector<double> differences;
+  for (const auto& one : series) {
+    if (one.size() < kShortestSeries) continue;
+    std::vector<double> logs;
+    for (const double value : one) logs.push_back(std::log(value));
+    const std::span<const double> all(logs);
+    differences.push_back(mean(all.first(all.size() / 4)) - mean(all.subspan(all.size() / 4)));
   }
-  if (2 * best > series.size()) return std::nullopt;
-  return best;
+  if (differences.size() < 2) return {};
+  const MeanDifference found = paired(differences);
+  if (found.standard_error == 0) return {std::exp(found.difference), found.difference > 0 ? 0.0 : 1.0};
+  return {std::exp(found.difference), cdf(complement(boost::math::students_t(found.degrees), found.difference / found.standard_error))};
 }
 
 TestResult drift(std::span<const double> series) {

@@ -1,16 +1,20 @@
 // What may be wrong with measurements that were taken one after the other: a warm-up, and drift.
 #pragma once
 #include <cstddef>
-#include <optional>
 #include <span>
 
 #include "frontends/study/statistics/several_samples.h"
 
 namespace gemel::study {
 
-/// How many values at the beginning belong to a warm-up: those without which the rest's mean is known best. Empty where that is more than half of them:
-/// the series has not come to rest. Source: K. P. White, An effective truncation heuristic for bias reduction in simulation output, 1997 (MSER)
-std::optional<std::size_t> warm_up(std::span<const double> series);
+/// Whether the first quarters of several series, measured alike and one independent of the other, are larger than their rests.
+struct WarmUp {
+  double ratio = 1;  // of the first quarter over the rest, geometric
+  double p = 1;      // one-sided, by Student's t over the series: values of one series may depend on each other
+};
+/// @param series  of values above 0; those of fewer than kShortestSeries say nothing
+WarmUp warm_up(const Samples& series);
+inline constexpr std::size_t kShortestSeries = 8;
 
 /// Whether values rise or fall in the order in which they were taken, as trend_test says. @param series  2 values or more
 TestResult drift(std::span<const double> series);

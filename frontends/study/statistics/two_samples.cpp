@@ -1,9 +1,12 @@
 #include "frontends/study/statistics/two_samples.h"
 
 #include <algorithm>
+#include <bit>
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -138,6 +141,30 @@ TestResult sign_flip_test(std::span<const double> differences, const Permutation
     tails.count(mean(flipped));
   }
   return {found, tails.p(all ? 0 : 1)};
+}
+
+double detectable_by_signs(int n, double level) {
+  constexpr int kMostOfAll = 14, kSamples = 1000;  // the test looks at all signs up to so many; beyond them a t test sees as much
+  if (n > kMostOfAll) return MeanDifference{0, 1 / std::sqrt(n), n - 1.0}.detectable(level);
+  const std::size_t signs = std::size_t{1} << n;
+  // p = 2 k / 2^n where k of all signs, among them those that are, give as large a mean. A shift d of normal z makes that at most k where all but k - 1 sets
+  // of values have a mean above -d: z decides which shift it takes, and the samples which one is enough for 80 % of them.
+  const auto most = static_cast<std::ptrdiff_t>(std::ceil(level * static_cast<double>(signs) / 2)) - 1;
+  if (most < 1) return std::numeric_limits<double>::infinity();
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  std::vector<double> needed, sums(signs), means(signs - 1);
+  for (int i = 0; i < kSamples; ++i) {
+    for (int j = 0; j < n; ++j) {
+      const double z = normal(random);
+      const std::size_t half = std::size_t{1} << j;
+      for (std::size_t set = 0; set < half; ++set) sums[half + set] = sums[set] + z;
+    }
+    for (std::size_t set = 1; set < signs; ++set) means[set - 1] = -sums[set] / std::popcount(set);
+    std::ranges::nth_element(means, means.begin() + most - 1, std::greater());
+    needed.push_back(means[static_cast<std::size_t>(most - 1)]);
+  }
+  return quantile(needed, 0.8);
 }
 
 Interval MeanDifference::interval(double level) const {

@@ -45,6 +45,9 @@ MeanDifference welch(std::span<const double> a, std::span<const double> b);
 MeanDifference paired(std::span<const double> differences);
 /// Whether the mean of such differences is 0: the signs are as likely either way where it is. Two-sided, exact where 2^n is at most `most`.
 TestResult sign_flip_test(std::span<const double> differences, const Permutations& options = {});
+/// The mean, in standard deviations, that sign flips find with p below the level in 80 % of samples of so many differences, where these are normal.
+/// Infinite where no sample has such a p. @param n  2 or more
+double detectable_by_signs(int n, double level);
 
 /// Two one-sided tests of whether means differ by less than the margin. p of that they do not.
 /// Source: D. Schuirmann, A comparison of the two one-sided tests procedure and the power approach, 1987

@@ -96,6 +96,9 @@ TEST(StudyResults, a_difference_that_is_there_is_found_and_one_that_is_not_is_bo
   EXPECT_EQ(equal.verdict, "equal within 5 %");
   EXPECT_EQ(equal.claim_holds, "it does not hold");
   EXPECT_LT(*equal.could_have_seen, 0.02);
+  EXPECT_NE(equal.sentence.find("Sign flips see a difference of "), std::string::npos) << equal.sentence;
+  EXPECT_FALSE(faster[1].could_have_seen) << "a trend's test is another";
+  EXPECT_NE(faster[2].method.find(" % of the variance of processes (eta squared)"), std::string::npos) << faster[2].method;
 }
 
 TEST(StudyResults, below_six_processes_there_is_a_range_and_no_p) {
@@ -117,7 +120,7 @@ TEST(StudyResults, below_six_processes_there_is_a_range_and_no_p) {
 
 TEST(StudyResults, gaps_have_their_reasons_and_only_failures_make_a_study_fail) {
   const Study s = study();
-  std::vector<ProcessRecord> all = runs(s, 6, 0.9);
+  std::vector<ProcessRecord> all = runs(s, 7, 0.9);
   const std::string gone = s.cases[0].name;
   std::erase_if(all, [&](const ProcessRecord& run) { return run.name == gone; });
   all.push_back(ProcessRecord{.name = gone, .status = "does-not-fit", .reason = "8 bytes are needed"});
@@ -242,7 +245,7 @@ TEST(StudyResults, a_correlation_is_over_cases_and_needs_six) {
 TEST(StudyReport, is_one_page_without_references_and_has_every_number_as_csv) {
   const testing::TemporaryFolder folder;
   const Study s = study();
-  write_report(s, Results(s, runs(s, 6, 0.9)), folder.path());
+  write_report(s, Results(s, runs(s, 7, 0.9)), folder.path());
   const std::string html = text(folder.path() / "report.html"), markdown = text(folder.path() / "report.md"), csv = text(folder.path() / "tables/times.csv");
   EXPECT_NE(html.find("<h1>Fronts &lt;a&gt;</h1>"), std::string::npos);
   EXPECT_EQ(html.find("http://www.w3.org/2000/svg", html.find("http://www.w3.org/2000/svg") + 1), std::string::npos) << "one plot, and no other address";
@@ -252,9 +255,10 @@ TEST(StudyReport, is_one_page_without_references_and_has_every_number_as_csv) {
       markdown.find("| model | frontend | batch-size 1 | batch-size 2 | batch-size 4 | batch-size 1 / base | batch-size 2 / base | batch-size 4 / base |"),
       std::string::npos)
       << markdown;
-  EXPECT_NE(markdown.find("- Graphs are faster. Here: it holds, the ratio is "), std::string::npos);
+  EXPECT_NE(markdown.find("- Graphs are faster. Here it holds: the time of a step (ms) of frontend graph is 0."), std::string::npos) << markdown;
+  EXPECT_NE(markdown.find("- From the least to the largest time of a step (ms): lenet: "), std::string::npos) << markdown;
   EXPECT_EQ(std::ranges::count(csv, '\n'), 13) << csv;
-  EXPECT_TRUE(csv.starts_with("model,frontend,batch-size,metric,n,median,low,high,of,gap\nlenet,eager,1,ms,6,")) << csv;
+  EXPECT_TRUE(csv.starts_with("model,frontend,batch-size,metric,n,median,low,high,of,gap\nlenet,eager,1,ms,7,")) << csv;
   EXPECT_EQ(Json::parse(text(folder.path() / "results.json"))["tests"].size(), 3u);
   EXPECT_TRUE(text(folder.path() / "plots/times.svg").starts_with("<svg "));
 }

@@ -1,10 +1,12 @@
 // Statistics of studies against numbers by SciPy (tests/data/statistics/make.py), and on cases whose answer is known.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "frontends/study/statistics/correlation.h"
 #include "frontends/study/statistics/knee.h"
@@ -143,17 +145,82 @@ TEST(Statistics, a_knee_is_where_each_further_doubling_saves_little) {
   EXPECT_EQ(wide.interval.high, infinite) << "with such a spread it may still fall";
 }
 
-TEST(Statistics, a_warm_up_is_found_and_a_series_that_never_rests_is_told) {
-  std::vector<double> series;
-  for (int i = 0; i < 60; ++i) series.push_back(10 + (i < 9 ? 5 - 0.5 * i : 0) + 0.05 * std::sin(3.7 * i));
-  const auto found = warm_up(series);
-  ASSERT_TRUE(found);
-  EXPECT_GE(*found, 8u);
-  EXPECT_LE(*found, 11u);
-  EXPECT_EQ(warm_up(std::vector<double>(30, 1.0)), std::size_t{0});
-  std::vector<double> falling;
-  for (int i = 0; i < 40; ++i) falling.push_back(100 * std::exp(-0.1 * i));
-  EXPECT_FALSE(warm_up(falling));
+/// Series of 6 processes: noise of 5 % that depends on the value before by `depends`, and a first quarter that is larger by a share.
+Samples series_of_processes(std::mt19937_64& random, int steps, double depends, double larger) {
+  std::normal_distribution<double> normal;
+  Samples out(6);
+  for (auto& one : out) {
+    double noise = normal(random);
+    for (int i = 0; i < steps; ++i) {
+      one.push_back(10 * std::exp(0.05 * noise) * (i < steps / 4 ? 1 + larger : 1));
+      noise = depends * noise + std::sqrt(1 - depends * depends) * normal(random);
+    }
+  }
+  return out;
+}
+
+TEST(Statistics, a_warm_up_is_doubted_in_few_cases_of_noise_and_found_in_most_where_there_is_one) {
+  std::mt19937_64 random(1);
+  constexpr int kCases = 1000;
+  for (const double depends : {0.0, 0.5})
+    for (const int steps : {8, 15, 30, 60}) {
+      int of_noise = 0, of_warm_up = 0;
+      for (int i = 0; i < kCases; ++i) {
+        of_noise += warm_up(series_of_processes(random, steps, depends, 0)).p < 0.01;
+        of_warm_up += warm_up(series_of_processes(random, steps, depends, 0.1)).p < 0.01;
+      }
+      RecordProperty(fmt::format("depends {} steps {}", depends, steps), fmt::format("{} {}", of_noise, of_warm_up));
+      EXPECT_LE(of_noise, kCases / 40) << "1 % are expected; depends " << depends << ", steps " << steps;
+      EXPECT_GE(of_warm_up, kCases / 2) << "depends " << depends << ", steps " << steps;
+    }
+}
+
+TEST(Statistics, a_warm_up_has_its_size_and_short_series_say_nothing) {
+  Samples warm(6, std::vector<double>(12, 1.0));
+  for (auto& one : warm) one[0] = one[1] = one[2] = 1.2;
+  EXPECT_NEAR(warm_up(warm).ratio, 1.2, kRounding);
+  EXPECT_EQ(warm_up(warm).p, 0);
+  EXPECT_EQ(warm_up(Samples(6, std::vector<double>(30, 1.0))).p, 1);
+  EXPECT_EQ(warm_up(Samples(6, {2, 1, 1, 1, 1, 1, 1})).p, 1) << "7 steps";
+  EXPECT_EQ(warm_up({}).p, 1);
+}
+
+TEST(Statistics, sign_flips_find_what_they_are_said_to_find) {
+  EXPECT_TRUE(std::isinf(detectable_by_signs(6, 0.05 / 9))) << "the least p of 6 differences is 2/64";
+  EXPECT_TRUE(std::isinf(detectable_by_signs(6, 2 / 64.0))) << "not below it";
+  EXPECT_NEAR(detectable_by_signs(9, 0.05 / 9), 1.97, 0.1) << "all 9 of one sign in 80 % of samples: the normal quantile of 0.8^(1/9)";
+  EXPECT_NEAR(detectable_by_signs(15, 0.05), MeanDifference({0, 1 / std::sqrt(15.0), 14}).detectable(0.05), 1e-12);
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> normal;
+  for (const int n : {7, 10}) {
+    const double shift = detectable_by_signs(n, 0.05);
+    int found = 0;
+    for (int i = 0; i < 500; ++i) {
+      std::vector<double> differences;
+      for (int j = 0; j < n; ++j) differences.push_back(shift + normal(random));
+      found += sign_flip_test(differences).p < 0.05;
+    }
+    EXPECT_NEAR(found, 400, 45) << n << ": 5 standard errors of 9";
+  }
+}
+
+TEST(Statistics, hypotheses_that_exclude_each_other_count_once) {
+  EXPECT_EQ(holm_of_groups({{0.01, 0.9}, {0.02, 0.6}}), (std::vector<std::vector<double>>{{0.02, 1}, {0.04, 1}})) << "not 4 times the least";
+  EXPECT_EQ(holm_of_groups({{0.01}, {0.03}, {}}), (std::vector<std::vector<double>>{{0.02}, {0.03}, {}})) << "Holm's";
+  EXPECT_EQ(holm_of_groups({{0.001, 0.002}, {0.03, 0.04}})[1], (std::vector<double>{0.03, 0.04})) << "both of the first are rejected";
+  // Half of the hypotheses are true, half are far from it, and of these the margin's is what is true: one false verdict in all in at most 5 % of studies.
+  std::mt19937_64 random(3);
+  std::uniform_real_distribution<double> uniform;
+  int wrong = 0;
+  for (int i = 0; i < 4000; ++i) {
+    std::vector<std::vector<double>> p;
+    for (int h = 0; h < 10; ++h) p.push_back(h < 5 ? std::vector<double>{uniform(random), 0} : std::vector<double>{0, uniform(random)});
+    const auto adjusted = holm_of_groups(p);
+    bool is_wrong = false;
+    for (int h = 0; h < 10; ++h) is_wrong = is_wrong || adjusted[std::size_t(h)][h < 5 ? 0 : 1] < 0.05;
+    wrong += is_wrong;
+  }
+  EXPECT_LE(wrong, 4000 * 0.05 + 70) << "5 standard errors of 14";
 }
 
 TEST(Statistics, drift_is_a_trend_in_the_order_of_measurement) {

@@ -72,11 +72,20 @@ TEST(StudyFile, wrong_keys_types_and_names_are_refused_with_their_line) {
             "study: s.toml:12: no bound of watts is known; accepted: with metric ms, ms_per_sample, samples_per_s");
   const std::string knee = grid + "[[knee]]\nname = \"k\"\ncaption = \"c\"\nover = \"batch-size\"\n";
   EXPECT_EQ(refusal(knee), "study: s.toml:7: table k: two cases fall into one cell; accepted: rows and columns that name every axis");
-  EXPECT_EQ(refusal(knee + "lines = [\"model\", \"how\"]\nsaves = 1.5\n"), "study: s.toml:12: saves is 1.5; accepted: a share between 0 and 1");
+  EXPECT_EQ(refusal(knee + "lines = [\"model\", \"how\"]\nsaves = 1.5\n"), "study: s.toml:12: saves is 1.5; accepted: a number above 0, at most 1");
   EXPECT_EQ(refusal(grid + "[[knee]]\nname = \"k\"\ncaption = \"c\"\nover = \"model\"\n"),
             "study: s.toml:7: 'model' is an axis of words; accepted: one of numbers");
   EXPECT_EQ(refusal(grid + "[[published]]\ncaption = \"c\"\nsource = \"s\"\ncolumns = [\"a\", \"b\"]\nrows = [[1]]\n"),
             "study: s.toml:7: a row has not 2 values: [1]");
+  EXPECT_EQ(refusal("timeout_s = 0\n"), "study: s.toml:4: timeout_s is 0; accepted: a number above 0, at most 1e+06");
+  EXPECT_EQ(refusal("timeout_s = inf\n"), "study: s.toml:4: timeout_s is inf; accepted: a number above 0, at most 1e+06");
+  EXPECT_EQ(refusal("narrow = -1\n"), "study: s.toml:4: narrow is -1; accepted: a number above 0, at most 1");
+  EXPECT_EQ(refusal("narrow = nan\n"), "study: s.toml:4: narrow is nan; accepted: a number above 0, at most 1");
+  for (const char* repeats : {"0", "-3", "4294967297"})
+    EXPECT_EQ(refusal(std::string("most_repeats = ") + repeats + "\n"),
+              std::string("study: s.toml:4: most_repeats is ") + repeats + "; accepted: a whole number of 1 to 10000");
+  EXPECT_EQ(refusal(hypothesis + "a = { model = \"lenet\" }\nb = { model = \"alexnet\" }\nexpected = \"equal\"\nmargin = -1\n"),
+            "study: s.toml:14: margin is -1; accepted: a number above 0, at most 1");
   EXPECT_TRUE(refusal("a = = 1\n").starts_with("study: s.toml:4: ")) << refusal("a = = 1\n");
 }
 
