@@ -53,11 +53,7 @@ Verdict by_ratio(const Hypothesis& h, const Study& study, const Results& results
   v.statistic = d.difference;
   v.margin_interval = v.interval;
   v.p = sign_flip_test(logs).p;
-  const double seen = detectable_by_signs(v.n, kLevel / static_cast<double>(study.hypotheses.size())) * std::sqrt(variance(logs));
-  if (std::isfinite(seen))
-    v.could_have_seen = std::expm1(seen);
-  else
-    v.enough_blocks = least_blocks(study.hypotheses.size());
+  v.deviation = std::sqrt(variance(logs));
   v.p_equal = equivalence_test(d, std::log1p(h.margin)).p;
   if (logs.size() > 2 && range(logs).low < range(logs).high && shapiro_wilk(logs).p < 0.01)
     v.method += ", interval by Student's t although the logarithms are not normally distributed (Shapiro and Wilk, p < 0.01)";
@@ -165,7 +161,6 @@ Verdict by_correlation(const Hypothesis& h, const Study& study, const Results& r
   v.interval = found.interval;
   v.statistic = found.slope;
   v.p = found.p;
-  v.could_have_seen = detectable_correlation(v.n, kLevel / static_cast<double>(study.hypotheses.size()));
   return v;
 }
 
@@ -194,12 +189,22 @@ std::string holds(const Hypothesis& h, const Verdict& v) {
   return yes ? "it holds" : "it does not hold";
 }
 
-/// What a test of so many blocks can see at all.
-std::string could_see(const Verdict& v, std::size_t hypotheses) {
+/// What the test can see at the level that adjusting leaves to one of so many.
+void add_power(const Hypothesis& h, std::size_t tests, Verdict& v) {
+  if (!v.p) return;
+  const double level = kLevel / static_cast<double>(tests);
+  if (h.method == Method::correlation) v.could_have_seen = detectable_correlation(v.n, level);
+  if (!v.deviation) return;
+  if (const double seen = detectable_by_signs(v.n, level) * *v.deviation; std::isfinite(seen))
+    v.could_have_seen = std::expm1(seen);
+  else
+    v.enough_blocks = least_blocks(tests);
+}
+
+std::string could_see(const Verdict& v, std::size_t tests) {
   if (v.could_have_seen) return fmt::format(" Sign flips see a difference of {:.1f} % in 80 % of such studies.", 100 * *v.could_have_seen);
   if (v.enough_blocks && v.verdict == "undecided")
-    return fmt::format(" {} blocks are too few for sign flips to tell a difference, adjusted over {} hypotheses: {} are enough.", v.n, hypotheses,
-                       *v.enough_blocks);
+    return fmt::format(" {} blocks are too few for sign flips to tell a difference, adjusted over {} tests: {} are enough.", v.n, tests, *v.enough_blocks);
   return "";
 }
 
@@ -229,7 +234,8 @@ Verdict tested(const Hypothesis& h, const Study& study, const Results& results) 
   return h.method == Method::trend ? by_trend(h, values, std::move(v)) : by_variance(h, values, std::move(v));
 }
 
-void decide(const Hypothesis& h, std::size_t hypotheses, Verdict& v) {
+void decide(const Hypothesis& h, std::size_t tests, Verdict& v) {
+  add_power(h, tests, v);
   if (v.p_equal_adjusted && *v.p_equal_adjusted < kLevel)
     v.verdict = fmt::format("equal within {:.3g} %", 100 * h.margin);  // also where a smaller difference is certain
   else
@@ -251,7 +257,7 @@ void decide(const Hypothesis& h, std::size_t hypotheses, Verdict& v) {
     return;
   }
   v.sentence = fmt::format("{} (95 %: {:.3f} to {:.3f}; n = {}; {}; {}, over all hypotheses {}): {}.{}", what, v.interval->low, v.interval->high, v.n, v.method,
-                           shown_p(*v.p), shown_p(*v.p_adjusted), v.verdict, could_see(v, hypotheses));
+                           shown_p(*v.p), shown_p(*v.p_adjusted), v.verdict, could_see(v, tests));
 }
 
 }  // namespace gemel::study

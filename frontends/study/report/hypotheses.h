@@ -6,7 +6,7 @@ namespace gemel::study {
 
 /// Everything but the verdict, which needs p adjusted over all hypotheses of the study.
 Verdict tested(const Hypothesis& h, const Study& study, const Results& results);
-/// Fills in verdict, claim_holds and sentence. @param hypotheses  of the study
-void decide(const Hypothesis& h, std::size_t hypotheses, Verdict& v);
+/// Fills in verdict, claim_holds, sentence and what could have been seen. @param tests  over which p is adjusted: those of all hypotheses that have one
+void decide(const Hypothesis& h, std::size_t tests, Verdict& v);
 
 }  // namespace gemel::study

@@ -73,7 +73,8 @@ Results::Results(const Study& study, std::vector<ProcessRecord> runs) : study_(s
   for (const ProcessRecord& run : runs_) by_case_[run.name].push_back(&run);
   for (const Hypothesis& h : study.hypotheses) verdicts_.push_back(tested(h, study, *this));
   adjust();
-  for (std::size_t i = 0; i < verdicts_.size(); ++i) decide(study.hypotheses[i], verdicts_.size(), verdicts_[i]);
+  const auto tests = static_cast<std::size_t>(std::ranges::count_if(verdicts_, [](const Verdict& v) { return v.p.has_value(); }));
+  for (std::size_t i = 0; i < verdicts_.size(); ++i) decide(study.hypotheses[i], tests, verdicts_[i]);
 }
 
 void Results::adjust() {

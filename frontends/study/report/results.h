@@ -39,6 +39,7 @@ struct Verdict {
   std::optional<double> statistic, p, p_adjusted, p_equal, p_equal_adjusted, effect;  // p_equal: of that the difference is not within the margin
   std::optional<Interval> interval;
   std::optional<Interval> margin_interval;  // of the ratio that the margin is about: of a variance, of the largest level over the least
+  std::optional<double> deviation;          // of a ratio: the standard deviation of its logarithms in the blocks
   // What the deciding test finds in 80 % of such studies: a ratio less 1, or a correlation; none of a trend or a variance.
   std::optional<double> could_have_seen;
   std::optional<int> enough_blocks;  // where sign flips of n blocks can find nothing: those that can

@@ -41,12 +41,25 @@ TEST(StudyHypotheses, too_few_blocks_say_how_many_would_do_and_promise_nothing) 
     EXPECT_EQ(v.verdict, "undecided");
     EXPECT_FALSE(v.could_have_seen);
     EXPECT_EQ(v.enough_blocks, 9);
-    EXPECT_NE(v.sentence.find(" 6 blocks are too few for sign flips to tell a difference, adjusted over 9 hypotheses: 9 are enough."), std::string::npos)
+    EXPECT_NE(v.sentence.find(" 6 blocks are too few for sign flips to tell a difference, adjusted over 9 tests: 9 are enough."), std::string::npos)
         << v.sentence;
   }
   for (const Verdict& v : Results(s, made_up(s, 9, 0.5, 0.01)).verdicts()) {
     EXPECT_EQ(v.verdict, "differs");
     EXPECT_TRUE(v.could_have_seen);
+    EXPECT_FALSE(v.enough_blocks);
+  }
+}
+
+TEST(StudyHypotheses, what_has_no_test_takes_nothing_from_the_others) {
+  std::string text = kSizes;
+  for (int i = 0; i < 5; ++i) text += one_hypothesis(fmt::format("h{}", i), "below 1");
+  for (int i = 5; i < 9; ++i) text += one_hypothesis(fmt::format("h{}", i), "below 1") + "metric = \"watts\"\n";
+  const Study s = study_with(text);
+  const std::vector<Verdict> all = Results(s, made_up(s, 8, 0.5, 0.01)).verdicts();
+  for (const Verdict& v : all) {
+    EXPECT_EQ(v.verdict, v.metric == "ms" ? "differs" : "undecided") << v.sentence;
+    EXPECT_EQ(v.could_have_seen.has_value(), v.metric == "ms");
     EXPECT_FALSE(v.enough_blocks);
   }
 }
