@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 
+#include "frontends/study/statistics/averages.h"
 #include "frontends/study/statistics/time_series.h"
 
 namespace gemel::study {
@@ -61,6 +62,8 @@ Json shared_by(const std::vector<Json>& specs) {
     for (auto it = out.begin(); it != out.end();) it = spec.contains(it.key()) && spec[it.key()] == it.value() ? std::next(it) : out.erase(it);
   return out;
 }
+
+constexpr const char* kOtherCores = "other_cores";  // of metrics
 
 std::string shown(const Json& found, const char* key) { return found.contains(key) ? fmt::format("{:.1e}", found[key].get<double>()) : ""; }
 
@@ -133,6 +136,11 @@ Grid machine_grid(const Study& study, const Results& results) {
   for (const std::string& program : programs)
     for (const auto& [key, values] : records[program])
       if (std::string shown = shown_record(key, values); !shown.empty()) out.rows.push_back({program + ", " + key, std::move(shown)});
+  std::vector<double> others;
+  for (const ProcessRecord& run : results.runs())
+    if (run.metrics.contains(kOtherCores)) others.push_back(run.metrics[kOtherCores].get<double>());
+  if (!others.empty())
+    out.rows.push_back({"cores that other programs took meanwhile", fmt::format("median {:.2f}, at most {:.2f}", median(others), range(others).high)});
   if (programs.empty()) out.rows.push_back({"programs", "no process ended well"});
   return out;
 }

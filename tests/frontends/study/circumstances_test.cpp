@@ -26,7 +26,7 @@ std::vector<ProcessRecord> of_two_cases(const Study& study) {
       out.push_back(ProcessRecord{.name = c.name,
                                   .repeat = block,
                                   .status = "ok",
-                                  .metrics = {{"ms", (warms_up ? 10 : 20) + 0.01 * (block * 3 % 7)}},
+                                  .metrics = {{"ms", (warms_up ? 10 : 20) + 0.01 * (block * 3 % 7)}, {"other_cores", 0.1 * block}},
                                   .samples_ms = samples,
                                   .machine = {{"version", {{"commit", "abc"}}}, {"power", Json::array({"package-0", "dram"})}, {"threads", block}},
                                   .spec = spec,
@@ -52,7 +52,8 @@ TEST(StudyCircumstances, name_the_machine_and_each_command_once) {
                                                                                   {"memory_bytes", "1.0 GiB"},
                                                                                   {"gemel, power", "package-0, dram"},
                                                                                   {"gemel, threads", "0 and 6 others"},
-                                                                                  {"gemel, version", "commit abc"}}));
+                                                                                  {"gemel, version", "commit abc"},
+                                                                                  {"cores that other programs took meanwhile", "median 0.30, at most 0.60"}}));
   EXPECT_EQ(commands_of(results).text,
             "gemel train\n  every case: {\"command\":\"train\",\"steps\":9,\"seed\":1,\"np\":1}\n  lenet: {\"model\":\"lenet\"}\n  alexnet: "
             "{\"model\":\"alexnet\"}\n");
