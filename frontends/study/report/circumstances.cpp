@@ -74,8 +74,7 @@ Grid agreement_grid(const Results& results) {
                "Peers start from Gemel's weights and data. A row of theirs is shown only if their outputs, and the losses of five steps on one batch without "
                "dropout, agree with Gemel's: outputs within 1e-3 of the largest, losses within 1e-3 and a tenth of what these steps change the loss by. The "
                "rate is the case's, or that divided by 10 until each of five steps lowers the loss, all by at most a tenth, and Gemel's own losses agree "
-               "within 1e-4 with those of "
-               "the batch in reverse order: above it, a deep untrained network magnifies rounding",
+               "within 1e-4 with those of the batch in reverse order: above it, a deep untrained network magnifies rounding",
            .head = {"case", "outputs differ by", "losses differ by", "five steps change the loss by", "rate"},
            .rows = {}};
   for (const auto& [name, found] : results.agreements())
@@ -88,11 +87,10 @@ ListItems rules() {
            "2, subsets: every case of the study is in the tables, gaps with their reasons.",
            "3, 4, averages: medians; rates come of median times; ratios are averaged geometrically.",
            "5, 6, variation and normality: intervals of medians by bootstrap (BCa) suppose no distribution; sign flips suppose that logarithms of ratios lie "
-           "alike on "
-           "both sides of their mean; intervals of ratios and tests of equality are of logarithms of ratios, by Student's t.",
+           "alike on both sides of their mean; intervals of ratios and tests of equality are of logarithms of ratios, by Student's t.",
            "7, comparisons: by tests, with all p values of the study adjusted as one family (Holm; of each hypothesis at most one of the two, no difference "
-           "and one "
-           "beyond the margin, can be true: Shaffer), so that the chance of one false verdict in all is at most 5 %; the unit is the process, not the step.",
+           "and one beyond the margin, can be true: Shaffer), so that the chance of one false verdict in all is at most 5 %; the unit is the process, not the "
+           "step.",
            "8, percentiles: samples_ms of every process are in runs.jsonl.", "9, factors: the spec of every process is in runs.jsonl, the machine below.",
            "10, time of ranks: a step of `bench` is as long as on the slowest rank; one of `train` is the first rank's, which waits for the others where "
            "training is synchronous.",
