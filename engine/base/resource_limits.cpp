@@ -11,6 +11,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace gemel {
 namespace {
@@ -150,6 +151,16 @@ AllowedCores allowed_cores(const fs::path& root) {
     if (const auto quota = quota_of(group, is_second)) out.quota = std::min(*quota, out.quota.value_or(*quota));
   });
   return out;
+}
+
+void bind_process(std::span<const int> processors) {
+  if (processors.empty()) return;
+  std::vector<cpu_set_t> mask(static_cast<std::size_t>(std::ranges::max(processors) / CPU_SETSIZE + 1));
+  const std::size_t bytes = mask.size() * sizeof(cpu_set_t);
+  for (const int p : processors) CPU_SET_S(static_cast<std::size_t>(p), bytes, mask.data());
+  std::error_code none;
+  for (const auto& task : fs::directory_iterator("/proc/self/task", none))
+    ::sched_setaffinity(static_cast<pid_t>(std::stol(task.path().filename().string())), bytes, mask.data());
 }
 
 std::int64_t AllowedMemory::bytes() const { return std::min({limit, free, of_machine}); }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace gemel {
@@ -22,6 +23,9 @@ struct AllowedCores {
 
 /// Limits on cores. @param root  folder that holds proc, sys and the cgroups; the mask is always that of the calling thread
 AllowedCores allowed_cores(const std::filesystem::path& root = "/");
+
+/// Binds each thread of this process, and by inheritance those that they start, to some processors. Without effect where the system refuses.
+void bind_process(std::span<const int> processors);
 
 struct AllowedMemory {
   static constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();

@@ -9,6 +9,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
+#include "engine/device/device_access.h"
 #include "frontends/distributed/notices.h"
 #include "frontends/distributed/parameter_server/run_outlines.h"
 
@@ -27,7 +28,7 @@ ParameterServer::ParameterServer(Session& session, train::Task& task, const Spec
       constants_(values_of(untrained(task.module()))),
       staleness_(options_.rule.synchronous() ? std::nullopt : options_.rule.staleness) {
   const std::int64_t shard = shards_.bytes(0) + buffers_.bytes();
-  links_ = link_servers(means.communication, *alarm_, options_, {.takes = shard, .pages = shards_.pages()});
+  links_ = link_servers(means.communication, *alarm_, options_, {.takes = shard, .pages = shards_.pages(), .computes_on_host = computes_on_host(session)});
   peers_.emplace(std::move(links_.connections), *alarm_);
   for (int rank = options_.servers; rank < options_.ranks(); ++rank) {
     workers_.emplace(rank, Worker{});
@@ -36,7 +37,7 @@ ParameterServer::ParameterServer(Session& session, train::Task& task, const Spec
 }
 
 void ParameterServer::attach(optim::Optimizer& optimizer) {
-  shard_.emplace(shards_, 0, optimizer);
+  shard_.emplace(shards_, 0, optimizer, links_.cores);
   for (const auto& [worker, memory] : links_.memories) shard_->see(worker, memory);
   for (int s = 1; s < options_.servers; ++s) peers_->of(s).expect_at_most(shard_->state_bytes(s));
 }

@@ -26,8 +26,8 @@ bool reaches(const ReachedParameters& reached, std::size_t i) {
   return i / 64 < reached.size() && (static_cast<std::uint64_t>(reached[i / 64]) >> (i % 64) & 1);
 }
 
-ServedShard::ServedShard(const SlabShards& shards, int server, optim::Optimizer& optimizer)
-    : shards_(shards), server_(server), optimizer_(optimizer), numbers_(at(shards.servers())) {
+ServedShard::ServedShard(const SlabShards& shards, int server, optim::Optimizer& optimizer, parallel::WorkerCores cores)
+    : shards_(shards), server_(server), optimizer_(optimizer), cores_(std::move(cores)), numbers_(at(shards.servers())) {
   for (std::size_t i = 0; i < optimizer.parameters().size(); ++i) numbers_[at(shards.server_of(optimizer.parameters()[i].value))].push_back(i);
 }
 
@@ -62,6 +62,7 @@ class ServedShard::OfWorker {
 };
 
 void ServedShard::update(std::span<const Part> parts, const ReachedParameters& reached, double rate) {
+  parts.size() == 1 ? cores_.move_to(parts[0].worker) : cores_.move_to_all();  // of those that wait for it
   const auto seen = seen_.find(parts[0].worker);
   if (parts.size() == 1 && seen != seen_.end() && seen->second.first == parts[0].gradient.bytes.data()) {
     const OfWorker gradients(shards_, seen->second);

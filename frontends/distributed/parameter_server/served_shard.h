@@ -11,6 +11,7 @@
 #include "frontends/distributed/parameter_server/worker_memory.h"
 #include "frontends/optim/optimizer.h"
 #include "parallel/parameter_server/server_messages.h"
+#include "parallel/parameter_server/worker_cores.h"
 
 namespace gemel::distributed {
 
@@ -22,7 +23,8 @@ bool reaches(const ReachedParameters& reached, std::size_t parameter);
 class ServedShard {
  public:
   /// @param optimizer  of all trained parameters; of its state this server keeps its own part up to date
-  ServedShard(const SlabShards& shards, int server, optim::Optimizer& optimizer);
+  /// @param cores  of its machine, on which it computes beside the workers of that machine
+  ServedShard(const SlabShards& shards, int server, optim::Optimizer& optimizer, parallel::WorkerCores cores);
 
   std::int64_t bytes() const { return shards_.bytes(server_); }
   /// Where a worker's gradients are. Where the device can, it reads them there, until the worker is forgotten.
@@ -58,6 +60,7 @@ class ServedShard {
   const SlabShards& shards_;
   int server_;
   optim::Optimizer& optimizer_;
+  parallel::WorkerCores cores_;
   std::optional<bool> computes_in_place_;          // in memory of workers
   std::map<int, Seen> seen_;                       // [worker]
   std::vector<std::vector<std::size_t>> numbers_;  // [server] its parameters, by the optimizer's numbers

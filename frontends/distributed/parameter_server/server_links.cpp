@@ -14,13 +14,14 @@ constexpr double kConnectSeconds = 10;
 }  // namespace
 
 ServerLinks link_servers(parallel::CommunicationThread& communication, parallel::ServerAlarm& alarm, const ParameterServerOptions& options,
-                         const LinkSizes& sizes) {
+                         const LinkedRank& self) {
   const int rank = communication.rank();
   const bool serves = options.is_server(rank);
   std::unique_ptr<parallel::ServerPort> port;
   if (serves) port = std::make_unique<parallel::ServerPort>(options.interface);
   const std::vector<std::string> announced = texts_of_ranks(communication, port ? port->announcement() : "");
   ServerLinks out;
+  if (self.computes_on_host) out.cores = parallel::WorkerCores(communication.placement(), rank, options.servers, allowed_cores());
   for (int server = 0; server < (serves ? std::min(rank, 1) : options.servers); ++server)
     out.connections.emplace(server, parallel::connect_to_server(rank, server, announced[at(server)], alarm, kConnectSeconds));
   if (serves) {
@@ -31,14 +32,14 @@ ServerLinks link_servers(parallel::CommunicationThread& communication, parallel:
   for (auto& [other, connection] : out.connections) {
     if (serves && !options.is_server(other)) {
       HostBytes seen = connection->take_offer();
-      if (seen.first && seen.bytes < WorkerMemory::bytes_for(sizes.pages))
+      if (seen.first && seen.bytes < WorkerMemory::bytes_for(self.pages))
         throw CommError(
-            fmt::format("parameter server: rank {} offers {} bytes of memory; accepted: {}", other, seen.bytes, WorkerMemory::bytes_for(sizes.pages)));
-      if (seen.first) out.memories.emplace(other, WorkerMemory(std::move(seen), sizes.pages));
-    } else if (!serves && connection->offer(sizes.region)) {
+            fmt::format("parameter server: rank {} offers {} bytes of memory; accepted: {}", other, seen.bytes, WorkerMemory::bytes_for(self.pages)));
+      if (seen.first) out.memories.emplace(other, WorkerMemory(std::move(seen), self.pages));
+    } else if (!serves && connection->offer(self.region)) {
       out.seen_by.insert(other);
     }
-    connection->expect_at_most(sizes.takes);
+    connection->expect_at_most(self.takes);
   }
   return out;
 }

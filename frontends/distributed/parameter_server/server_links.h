@@ -11,6 +11,7 @@
 #include "parallel/collectives/communication_thread.h"
 #include "parallel/parameter_server/server_peers.h"
 #include "parallel/parameter_server/staleness.h"
+#include "parallel/parameter_server/worker_cores.h"
 
 namespace gemel::distributed {
 
@@ -42,16 +43,18 @@ struct ServerLinks {
   parallel::ServerConnections connections;  // of a worker: to the servers; of a server: to all that connect to it, or server 0
   std::map<int, WorkerMemory> memories{};   // of a server: [worker] of those whose memory it sees
   std::set<int> seen_by{};                  // of a worker: servers that see its memory
+  parallel::WorkerCores cores{};            // of this rank's machine, if its device computes on them
 };
 
-struct LinkSizes {
+struct LinkedRank {
   std::int64_t takes = 0;                          // the largest payload that this rank takes, in bytes
   std::int64_t pages = 0;                          // of all parameters, in bytes
   const parallel::SharedRegion* region = nullptr;  // of a worker: memory to offer, which must outlive the connections; null: none
+  bool computes_on_host = false;                   // its device
 };
 /// Connects the ranks. Collective.
 ServerLinks link_servers(parallel::CommunicationThread& communication, parallel::ServerAlarm& alarm, const ParameterServerOptions& options,
-                         const LinkSizes& sizes);
+                         const LinkedRank& self);
 
 /// Throws what ended the job, as soon as the job knows, or else that this rank is gone.
 [[noreturn]] void fail_without(int rank, const std::string& why, parallel::ServerAlarm& alarm);

@@ -39,7 +39,9 @@ ServerWorker::ServerWorker(Session& session, train::Task& task, const Specs& bat
       constants_(values_of(untrained(task.module()))) {
   std::int64_t largest = constants_.bytes();
   for (int s = 0; s < options_.servers; ++s) largest = std::max(largest, shards_.bytes(s) + buffers_.bytes());
-  links_ = link_servers(means.communication, *alarm_, options_, {.takes = largest, .pages = shards_.pages(), .region = region_.get()});
+  links_ = link_servers(means.communication, *alarm_, options_,
+                        {.takes = largest, .pages = shards_.pages(), .region = region_.get(), .computes_on_host = computes_on_host(session)});
+  links_.cores.move_to(rank_);
 }
 
 PackOptions ServerWorker::memory_of_slabs() const {

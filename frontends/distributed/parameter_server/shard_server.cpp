@@ -6,6 +6,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
+#include "engine/device/device_access.h"
 
 namespace gemel::distributed {
 
@@ -17,12 +18,12 @@ using Kind = ServerMessage::Kind;
 ShardServer::ShardServer(Session& session, train::Task& task, const Specs& batch, const ServerMeans& means, ParameterServerOptions options)
     : rank_(means.communication.rank()), alarm_(means.alarm), options_(std::move(options)), shards_(session, task, batch, options_.servers) {
   const std::int64_t shard = shards_.bytes(rank_);
-  links_ = link_servers(means.communication, *alarm_, options_, {.takes = shard, .pages = shards_.pages()});
+  links_ = link_servers(means.communication, *alarm_, options_, {.takes = shard, .pages = shards_.pages(), .computes_on_host = computes_on_host(session)});
   peers_.emplace(std::move(links_.connections), *alarm_);
 }
 
 void ShardServer::attach(optim::Optimizer& optimizer) {
-  shard_.emplace(shards_, rank_, optimizer);
+  shard_.emplace(shards_, rank_, optimizer, links_.cores);
   for (const auto& [worker, memory] : links_.memories) shard_->see(worker, memory);
   peers_->of(0).expect_at_most(shard_->state_bytes(rank_));
 }

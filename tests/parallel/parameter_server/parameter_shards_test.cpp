@@ -1,14 +1,18 @@
-// Parameters over servers, and parts of batches over workers.
+// Parameters over servers, parts of batches over workers, and processors of workers.
 #include "parallel/parameter_server/parameter_shards.h"
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <map>
 #include <numeric>
+#include <thread>
 
 #include "engine/base/error.h"
 #include "parallel/parameter_server/free_batches.h"
 #include "parallel/parameter_server/weighted_sum.h"
+#include "parallel/parameter_server/worker_cores.h"
 
 namespace gemel::parallel {
 namespace {
@@ -23,6 +27,48 @@ TEST(ParameterShards, are_even_by_bytes_as_far_as_whole_parameters_are) {
   EXPECT_EQ(held[1], 416);
   EXPECT_EQ(shards_of(bytes, 1), std::vector<int>(bytes.size(), 0));
   EXPECT_EQ(shards_of(std::vector<std::int64_t>{5}, 3), std::vector<int>{0}) << "servers without parameters are fine";
+}
+
+using Processors = std::map<int, std::vector<int>>;
+
+Processors processors_of(const std::vector<std::string>& hosts, int rank, int servers, const AllowedCores& allowed) {
+  const std::vector<AllowedCores> each(hosts.size(), allowed);
+  return WorkerCores(Placement::of(hosts, each), rank, servers, allowed).processors();
+}
+
+TEST(WorkerCores, are_the_workers_alone_of_a_machine_that_has_one_for_each) {
+  const AllowedCores two{{0, 1}, std::nullopt, 2}, five{{0, 1, 2, 3, 4}, std::nullopt, 5};
+  const std::vector<std::string> one_machine(3, "a"), two_machines{"a", "b", "a", "b"};
+  EXPECT_EQ(processors_of(one_machine, 0, 1, two), (Processors{{1, {0}}, {2, {1}}})) << "as the server sees it";
+  EXPECT_EQ(processors_of(one_machine, 2, 1, two), (Processors{{1, {0}}, {2, {1}}})) << "as a worker does";
+  EXPECT_EQ(processors_of(one_machine, 0, 1, five), (Processors{{1, {0, 1}}, {2, {2, 3}}}));
+  EXPECT_EQ(processors_of(two_machines, 1, 1, two), (Processors{{1, {0}}, {3, {1}}})) << "without those of other machines";
+  EXPECT_EQ(processors_of({"a", "a", "a", "a"}, 0, 1, two), Processors()) << "more workers than processors";
+  EXPECT_EQ(processors_of(one_machine, 0, 1, {{0, 1}, std::nullopt, 4}), Processors()) << "a part of a machine may be another job's too";
+  EXPECT_EQ(processors_of(one_machine, 0, 1, {{0, 1}, 1.5, 2}), (Processors{{1, {0}}, {2, {1}}})) << "1.5 cores' worth of time are two cores";
+  EXPECT_EQ(processors_of(one_machine, 0, 1, {{0, 1}, 1.0, 2}), Processors());
+}
+
+TEST(WorkerCores, a_process_computes_on_those_that_it_moved_to_with_all_of_its_threads) {
+  const AllowedCores all = allowed_cores();
+  if (!all.is_whole_machine() || all.processors.size() < 2) GTEST_SKIP() << "of a machine with two processors at least";
+  const std::vector<std::string> hosts(3, "a");
+  WorkerCores cores(Placement::of(hosts, std::vector<AllowedCores>(3, all)), 0, 1, all);
+  std::atomic<bool> has_moved = false;
+  std::vector<int> elsewhere;
+  std::thread other([&] {
+    while (!has_moved) std::this_thread::yield();
+    elsewhere = allowed_cores().processors;
+  });
+  cores.move_to(2);
+  has_moved = true;
+  other.join();
+  EXPECT_EQ(elsewhere, cores.processors().at(2));
+  EXPECT_EQ(allowed_cores().processors, cores.processors().at(2));
+  cores.move_to(7);
+  EXPECT_EQ(allowed_cores().processors, cores.processors().at(2)) << "a worker of another machine has none here";
+  cores.move_to_all();
+  EXPECT_EQ(allowed_cores().processors, all.processors);
 }
 
 TEST(FreeBatches, cover_an_epoch_once_in_the_order_of_samples) {
