@@ -23,11 +23,14 @@ constexpr std::array kWords{MetricWords{"ms", "time of a step"},
                             MetricWords{"last_epoch.val_accuracy", "accuracy of validation"},
                             MetricWords{"last_epoch.val_loss", "loss of validation"}};
 
-/// "time of an epoch (epoch_s)"
+/// "time of an epoch (epoch_s)", "memory at its peak (peak_bytes in MiB)"
 std::string named(const std::string& metric) {
   const auto known = std::ranges::find(kWords, metric, &MetricWords::metric);
-  return known == kWords.end() ? metric : fmt::format("{} ({})", known->words, metric);
+  const std::string label = display_unit(metric).label;
+  return known == kWords.end() ? label : fmt::format("{} ({})", known->words, label);
 }
+
+std::string value_of(const std::string& metric, double value) { return four_digits(value / display_unit(metric).size); }
 
 /// What cases are named by beside these factors.
 std::string rest_of(const Case& c, const Selection& but) {
@@ -48,7 +51,7 @@ std::string medians_of(const Hypothesis& h, const Study& study, const Results& r
     const Estimate of_a = results.estimate(*a, h.metric), of_b = results.estimate(*b, h.metric);
     if (!of_a.gap.empty() || !of_b.gap.empty()) continue;
     const std::string rest = rest_of(*a, named_by_both);
-    words.push_back(fmt::format("{}{}{} against {}", rest, rest.empty() ? "" : ": ", four_digits(of_a.median), four_digits(of_b.median)));
+    words.push_back(fmt::format("{}{}{} against {}", rest, rest.empty() ? "" : ": ", value_of(h.metric, of_a.median), value_of(h.metric, of_b.median)));
   }
   return words.empty() || words.size() > kMost ? "" : fmt::format("; medians: {}", fmt::join(words, ", "));
 }
@@ -81,8 +84,8 @@ std::string summary_of(const Study& study, const Results& results) {
   for (const auto& [line, values] : found) {
     if (values.size() < 2) continue;
     const auto [low, high] = std::ranges::minmax(values);
-    words.push_back(
-        fmt::format("{}{}{} ({}) to {} ({})", line, line.empty() ? "" : ": ", four_digits(low.first), low.second, four_digits(high.first), high.second));
+    words.push_back(fmt::format("{}{}{} ({}) to {} ({})", line, line.empty() ? "" : ": ", value_of(table.metric, low.first), low.second,
+                                value_of(table.metric, high.first), high.second));
   }
   return words.empty() ? "" : fmt::format("From the least to the largest {}: {}.", named(table.metric), fmt::join(words, "; "));
 }

@@ -10,7 +10,7 @@
 namespace gemel::study {
 namespace {
 
-constexpr double kWidth = 720, kHeight = 400, kLeft = 76, kRight = 190, kTop = 16, kBottom = 52;
+constexpr double kWidth = 720, kHeight = 400, kLeft = 76, kTop = 16, kBottom = 52;
 constexpr std::array kColours{"#1b4f8a", "#c0562f", "#3c7d3f", "#7a4f9c", "#8a6d1b", "#2f8a8a", "#9c2f5c", "#555555"};
 constexpr std::array kDashes{"", "6 3", "2 3", "8 3 2 3"};
 constexpr int kMarks = 4;
@@ -74,6 +74,14 @@ std::string mark(std::size_t line, double x, double y) {
   }
 }
 
+/// Room beside the plot for the names of lines, in a font whose letters have this mean width.
+double margin_for(const std::vector<Line>& lines) {
+  constexpr double kBeforeName = 28, kLetter = 6.6, kLeast = 190, kMost = 360;
+  std::size_t longest = 0;
+  for (const Line& line : lines) longest = std::max(longest, line.name.size());
+  return std::clamp(kBeforeName + kLetter * static_cast<double>(longest) + 8, kLeast, kMost);
+}
+
 std::string shown(double value) { return fmt::format("{:.4g}", value); }
 
 /// Ticks that are far enough apart for their texts, kept from the first on.
@@ -86,10 +94,12 @@ std::vector<double> apart(const Scale& scale, double least) {
 
 bool has_place(const Axis& axis, double value) { return std::isfinite(value) && (!axis.is_log || value > 0); }
 
-/// Lines of the points that both axes have a place for.
+/// Lines of the points that both axes have a place for, in the units of the axes.
 std::vector<Line> drawable(std::vector<Line> lines, const Axis& x, const Axis& y, std::size_t& left_out) {
   const auto has_none = [&](const Point& p) { return !has_place(x, p.x) || !has_place(y, p.y); };
   for (Line& line : lines) {
+    for (std::vector<Point>* points : {&line.points, &line.bound})
+      for (Point& p : *points) p = {p.x / x.unit, p.y / y.unit, {p.interval.low / y.unit, p.interval.high / y.unit}};
     left_out += std::erase_if(line.points, has_none);
     std::erase_if(line.bound, has_none);
   }
@@ -135,7 +145,7 @@ Drawing plot_svg(const std::vector<Line>& all, const Axis& x, const Axis& y) {
   for (const Line& line : lines)
     for (const Point& p : line.bound) ys = {std::min(ys.low, p.y), std::max(ys.high, p.y)};
   if (!y.is_log) ys.low = std::min(ys.low, 0.0);  // lengths from 0 compare
-  const double bottom = kHeight - kBottom, right = kWidth - kRight;
+  const double bottom = kHeight - kBottom, right = kWidth - margin_for(lines);
   const Scale to_x(xs, {kLeft + 12, right - 12}, x.is_log), to_y(ys, {bottom - 4, kTop + 8}, y.is_log);
   std::string out =
       fmt::format("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {} {}' font-family='sans-serif' font-size='13' role='img'>", kWidth, kHeight);

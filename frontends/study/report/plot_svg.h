@@ -23,6 +23,7 @@ struct Line {
 struct Axis {
   std::string label;
   bool is_log = false;
+  double unit = 1;  // of what the axis counts
 };
 
 struct Drawing {

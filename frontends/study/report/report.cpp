@@ -107,6 +107,11 @@ std::string csv_of_bounds(const std::vector<Line>& lines, const std::string& x, 
   return out;
 }
 
+Axis axis_of(const std::string& metric, bool is_log) {
+  const DisplayUnit unit = display_unit(metric);
+  return {unit.label, is_log, unit.size};
+}
+
 /// Builds the page of a study part by part, and writes the files that belong to a part.
 class ReportWriter {
  public:
@@ -149,13 +154,14 @@ class ReportWriter {
     for (const Plot& plot : study_.plots) {
       const std::vector<Line> lines = lines_of(plot, study_, results_, peak_);
       const bool has_bound = std::ranges::any_of(lines, [](const Line& line) { return !line.bound.empty(); });
-      add_figure(plot.name, plot.caption + (has_bound ? about_bound(*peak_) : ""), plot_svg(lines, {plot.x, plot.log_x}, {plot.metric, plot.log_y}),
+      add_figure(plot.name, plot.caption + (has_bound ? about_bound(*peak_) : ""),
+                 plot_svg(lines, axis_of(plot.x, plot.log_x), axis_of(plot.metric, plot.log_y)),
                  csv_of(study_.selected(plot.where, plot.lines), plot.metric, results_));
       if (has_bound) write(folder_ / "plots" / (plot.name + "-bound.csv"), csv_of_bounds(lines, plot.x, plot.metric));
     }
     for (const Curve& curve : study_.curves) {
       const std::vector<Line> lines = lines_of(curve, study_, results_);
-      add_figure(curve.name, curve.caption, plot_svg(lines, {curve.x, false}, {curve.y, false}), csv_of(lines, curve.x, curve.y));
+      add_figure(curve.name, curve.caption, plot_svg(lines, axis_of(curve.x, false), axis_of(curve.y, false)), csv_of(lines, curve.x, curve.y));
     }
   }
   void published() {

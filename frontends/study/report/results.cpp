@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "frontends/study/report/hypotheses.h"
@@ -61,11 +62,25 @@ std::string described(const Selection& selection) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-std::string text_of(const Estimate& e) {
+DisplayUnit display_unit(const std::string& metric) {
+  struct Unit {
+    const char *ending, *name;
+    double size;
+  };
+  static constexpr std::array kUnits{Unit{"_bytes", "MiB", 1 << 20}, Unit{"flops", "GFLOP", 1e9}, Unit{"flops_per_second", "GFLOP/s", 1e9},
+                                     Unit{"parameters", "millions", 1e6}};
+  const auto known = std::ranges::find_if(kUnits, [&](const Unit& unit) { return metric.ends_with(unit.ending); });
+  if (known == kUnits.end()) return {metric};
+  return {fmt::format("{} in {}", metric, known->name), known->size};
+}
+
+std::string text_of(const Estimate& e, double unit) {
   if (!e.gap.empty()) return e.gap;
-  if (e.n == 1) return fmt::format("{} (one {})", four_digits(e.median), e.unit);
-  return fmt::format("{} ({} to {}{})", four_digits(e.median), four_digits(e.interval.low), four_digits(e.interval.high),
-                     e.is_range ? fmt::format(", all {}", e.n) : "");
+  const std::string median = four_digits(e.median / unit);
+  if (e.n == 1) return fmt::format("{} (one {})", median, e.unit);
+  const std::string all = e.is_range ? fmt::format("all {}", e.n) : "";
+  if (e.interval.low == e.interval.high) return all.empty() ? median : fmt::format("{} ({})", median, all);
+  return fmt::format("{} ({} to {}{}{})", median, four_digits(e.interval.low / unit), four_digits(e.interval.high / unit), all.empty() ? "" : ", ", all);
 }
 
 Results::Results(const Study& study, std::vector<ProcessRecord> runs) : study_(study), runs_(std::move(runs)) {

@@ -30,8 +30,14 @@ inline constexpr const char* kNotMeasured = "not measured";
 std::string four_digits(double value);
 /// "execution graph, model lenet"
 std::string described(const Selection& selection);
-/// "12.3 (12.1 to 12.6)", or the gap.
-std::string text_of(const Estimate& estimate);
+/// The unit in which people read a metric, such as MiB for bytes. Records and CSV have the metric as it is.
+struct DisplayUnit {
+  std::string label;  // "peak_bytes in MiB"; the metric alone where it is read as it is
+  double size = 1;
+};
+DisplayUnit display_unit(const std::string& metric);
+/// "12.3 (12.1 to 12.6)" in units of this size, or the gap; "12.3" where the interval has no width.
+std::string text_of(const Estimate& estimate, double unit = 1);
 
 struct Verdict {
   std::string name, claim, source, method, metric;

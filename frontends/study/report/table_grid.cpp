@@ -18,13 +18,13 @@ std::string csv_cell(const std::string& text) {
 class TableGrid {
  public:
   TableGrid(const Table& table, const Study& study, const Results& results)
-      : table_(table), results_(results), cases_(study.selected(table.where, table.rows)) {
+      : table_(table), unit_(display_unit(table.metric)), results_(results), cases_(study.selected(table.where, table.rows)) {
     for (const Case* c : cases_)
       if (std::ranges::count(columns_, c->factor(table.columns)) == 0) columns_.push_back(c->factor(table.columns));
   }
 
   Grid grid() const {
-    Grid out{.caption = fmt::format("{} ({}: median, 95 % interval; below {} processes their range)", table_.caption, table_.metric, kLeastProcesses),
+    Grid out{.caption = fmt::format("{} ({}: median, 95 % interval; below {} processes their range)", table_.caption, unit_.label, kLeastProcesses),
              .head = table_.rows};
     for (const Json& column : columns_) out.head.push_back(title(column));
     if (!table_.base.is_null())
@@ -53,7 +53,7 @@ class TableGrid {
   }
   std::string cell(const std::vector<const Case*>& group, const Json& column) const {
     const Case* c = in(group, column);
-    return c ? text_of(results_.estimate(*c, table_.metric)) : "";
+    return c ? text_of(results_.estimate(*c, table_.metric), unit_.size) : "";
   }
   /// To the case that fits the base and is alike in what neither the base nor the columns name.
   std::string ratio(const std::vector<const Case*>& group, const Json& column) const {
@@ -72,6 +72,7 @@ class TableGrid {
   }
 
   const Table& table_;
+  const DisplayUnit unit_;
   const Results& results_;
   std::vector<const Case*> cases_;
   std::vector<Json> columns_;

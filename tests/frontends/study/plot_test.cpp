@@ -81,7 +81,7 @@ TEST(Plot, over_a_metric_has_points_alone_and_a_remark_says_what_is_left_out) {
   for (const Case& c : s.cases) {
     const double cores = c.factors["cores"];
     runs.push_back(
-        ProcessRecord{.name = c.name, .status = "ok", .metrics = {{"ms", 3 / cores}, {"flops", 1e6}, {"exposed_comm_ms", cores - 1}}, .spec = c.spec});
+        ProcessRecord{.name = c.name, .status = "ok", .metrics = {{"ms", 3 / cores}, {"flops", 2e9 * cores}, {"exposed_comm_ms", cores - 1}}, .spec = c.spec});
   }
   const Results results(s, runs);
   EXPECT_TRUE(lines_of(s.plots[0], s, results)[0].is_joined);
@@ -89,6 +89,9 @@ TEST(Plot, over_a_metric_has_points_alone_and_a_remark_says_what_is_left_out) {
   const testing::TemporaryFolder folder;
   write_report(s, results, folder.path());
   const std::string report = testing::read_text(folder.path() / "report.md");
+  const std::string plot = testing::read_text(folder.path() / "plots/by-operations.svg");
+  EXPECT_NE(plot.find(">flops in GFLOP</text>"), std::string::npos) << plot;
+  EXPECT_NE(plot.find(">4</text>"), std::string::npos) << plot;
   EXPECT_NE(report.find("Left out: 2 points of 0 or less, for which a logarithmic axis has no place."), std::string::npos) << report;
 }
 

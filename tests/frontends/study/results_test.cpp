@@ -150,6 +150,19 @@ TEST(StudyResults, a_pilot_of_another_scale_does_not_count_but_its_gaps_do) {
   EXPECT_EQ(results.estimate(gone, "ms").gap, "does-not-fit");
 }
 
+TEST(StudyResults, are_read_in_the_unit_of_their_metric) {
+  const DisplayUnit bytes = display_unit("peak_bytes");
+  EXPECT_EQ(bytes.label, "peak_bytes in MiB");
+  EXPECT_EQ(display_unit("ms").label, "ms");
+  EXPECT_EQ(display_unit("flops_per_second").label, "flops_per_second in GFLOP/s");
+  const double mib = 1 << 20;
+  EXPECT_EQ(text_of({.n = 7, .median = 3 * mib, .interval = {2 * mib, 4 * mib}}, bytes.size), "3 (2 to 4)");
+  EXPECT_EQ(text_of({.n = 7, .median = 3 * mib, .interval = {3 * mib, 3 * mib}}, bytes.size), "3");
+  EXPECT_EQ(text_of({.n = 4, .median = 3 * mib, .interval = {3 * mib, 3 * mib}, .is_range = true}, bytes.size), "3 (all 4)");
+  EXPECT_EQ(text_of({.n = 4, .median = 3, .interval = {2, 4}, .is_range = true}), "3 (2 to 4, all 4)");
+  EXPECT_EQ(text_of({.n = 1, .median = 3, .interval = {3, 3}, .is_range = true}), "3 (one process)");
+}
+
 TEST(StudyResults, a_ratio_is_taken_in_each_block_and_a_speed_up_is_its_inverse) {
   Study s = study();
   std::vector<ProcessRecord> all = runs(s, 8, 0.5);
