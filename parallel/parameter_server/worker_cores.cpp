@@ -17,7 +17,9 @@ WorkerCores::WorkerCores(const Placement& placement, int rank, int servers, cons
 }
 
 void WorkerCores::move_to(int worker) {
-  if (const auto found = processors_.find(worker); found != processors_.end()) bind(worker, found->second);
+  const auto found = processors_.find(worker);
+  if (found == processors_.end()) return move_to_all();
+  bind(worker, found->second);
 }
 
 void WorkerCores::move_to_all() {

@@ -19,7 +19,7 @@ class WorkerCores {
 
   /// [worker of this machine] ascending
   const std::map<int, std::vector<int>>& processors() const { return processors_; }
-  /// Binds this process to the processors of a worker, if it has its own: of a worker, its own ones.
+  /// Binds this process to the processors of a worker; for a worker of another machine, whose cores here are none, to those of all.
   void move_to(int worker);
   /// Lets this process run on those of all workers.
   void move_to_all();
