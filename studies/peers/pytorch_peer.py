@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """PyTorch as a peer of `gemel study`. Default: eager, NCHW. Best: torch.compile, channels_last. Several processes: DistributedDataParallel with gloo. Texts are
 Hugging Face's BERT and an LSTM."""
-import multiprocessing
 import os
 import tempfile
 
@@ -112,19 +111,9 @@ def rank_main(rank, spec, cores, is_check, meeting, results):
 
 def run_ranks(spec, cores, is_check):
     """The result of all ranks, each a process."""
-    ranks.require(spec)
     versions(spec)  # an import that fails is said once
-    context = multiprocessing.get_context("spawn")
-    results = context.Queue()
     with tempfile.TemporaryDirectory() as folder:
-        arguments = (spec, cores, is_check, f"{folder}/meeting", results)
-        processes = [context.Process(target=rank_main, args=(rank, *arguments), daemon=True) for rank in range(spec["np"])]
-        for process in processes:
-            process.start()
-        parts = ranks.received(results, processes)
-        for process in processes:
-            process.join()
-    return ranks.joined(parts)
+        return ranks.run(rank_main, spec, cores, is_check, f"{folder}/meeting")
 
 
 if __name__ == "__main__":

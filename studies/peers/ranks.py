@@ -1,5 +1,6 @@
 """Data parallel jobs of peers: each rank has a part of the batch and of the cores, and the job's result is that of all."""
 import ctypes
+import multiprocessing
 import queue
 import signal
 
@@ -36,6 +37,20 @@ def sharded(kind, rank, ranks):
             return super().place(inputs[mine], labels[mine])
 
     return Sharded
+
+
+def run(rank_main, spec, cores, is_check, meeting):
+    """The result of a job whose ranks are processes that this one starts. @param rank_main  of (rank, spec, cores, is_check, meeting, results)"""
+    require(spec)
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    processes = [context.Process(target=rank_main, args=(rank, spec, cores, is_check, meeting, results), daemon=True) for rank in range(spec["np"])]
+    for process in processes:
+        process.start()
+    parts = received(results, processes)
+    for process in processes:
+        process.join()
+    return joined(parts)
 
 
 def received(results, processes):

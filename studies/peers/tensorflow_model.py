@@ -108,7 +108,8 @@ class Model:
         raise AssertionError("a list of steps without an output")
 
     def variable(self, array, axes=None, is_weight=True):
-        out = tf.Variable(np.ascontiguousarray(array.transpose(axes) if axes else array), trainable=is_weight)
+        own = {} if is_weight else {"synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.MEAN}  # of each replica
+        out = tf.Variable(np.ascontiguousarray(array.transpose(axes) if axes else array), trainable=is_weight, **own)
         if is_weight:
             self.weights.append(out)
         return out

@@ -375,11 +375,12 @@ TEST_F(StudyPeers, that_are_real_agree_on_texts) {
   const std::string study = file_of_texts(std::string(kPyTorch) + R"(
   { name = "tensorflow", peer = "tensorflow" },
   { name = "two ranks", peer = "pytorch", parallel = "ddp", np = 2, steps = 1 },
+  { name = "two ranks of tensorflow", peer = "tensorflow", parallel = "ddp", np = 2, steps = 1 },
   { name = "buckets", peer = "pytorch", length-buckets = "on" },
 )");
   ASSERT_EQ(run({"study", "run", study, "--out", in_folder("r"), "--peers", environment, "--data", in_folder("data")}).status, 0);
   auto all = runs();
-  for (const char* name : {"pytorch", "tensorflow", "two ranks"}) {
+  for (const char* name : {"pytorch", "tensorflow", "two ranks", "two ranks of tensorflow"}) {
     EXPECT_EQ(all[name][0]["status"], "ok") << all[name][0]["reason"];
     EXPECT_LE(all[name][0]["agreement"]["outputs"].get<double>(), 1e-5);
     EXPECT_LE(all[name][0]["agreement"]["losses"].get<double>(), 1e-5);
