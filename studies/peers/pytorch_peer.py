@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""PyTorch as a peer of `gemel study`. Default: eager, NCHW. Best: torch.compile, channels_last. Several processes: DistributedDataParallel with gloo. Texts are
+"""PyTorch as a peer of `gemel study`. Default: eager, NCHW. Best: torch.compile, channels_last. Several processes: DistributedDataParallel, or a pipeline, with gloo. Texts are
 Hugging Face's BERT and an LSTM."""
 import os
 import tempfile
@@ -95,6 +95,19 @@ class PyTorch:
         return loss.item()
 
 
+def replica_of(spec):
+    import torch
+
+    kind = ranks.sharded(PyTorch, torch.distributed.get_rank(), spec["np"])
+    return kind(spec, torch.nn.parallel.DistributedDataParallel)
+
+
+def stage_of(spec):
+    import pytorch_pipeline
+
+    return pytorch_pipeline.Stage(spec)
+
+
 def rank_main(rank, spec, cores, is_check, meeting, results):
     measured.take_cores(ranks.cores_of(rank, spec["np"], cores))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -102,8 +115,7 @@ def rank_main(rank, spec, cores, is_check, meeting, results):
     import torch
 
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=spec["np"])
-    kind = ranks.sharded(PyTorch, rank, spec["np"])
-    part = measured.result_of(spec, lambda s: kind(s, torch.nn.parallel.DistributedDataParallel), versions, is_check)
+    part = measured.result_of(spec, stage_of if spec["parallel"] == "pipeline" else replica_of, versions, is_check)
     results.put((rank, part))
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()
@@ -112,9 +124,16 @@ def rank_main(rank, spec, cores, is_check, meeting, results):
 def run_ranks(spec, cores, is_check):
     """The result of all ranks, each a process."""
     versions(spec)  # an import that fails is said once
+    if spec["parallel"] == "pipeline":
+        import pytorch_pipeline
+
+        spec = {**spec, "np": pytorch_pipeline.stages_of(spec)}
+        pytorch_pipeline.require(spec)
+    else:
+        ranks.require(spec)
     with tempfile.TemporaryDirectory() as folder:
         return ranks.run(rank_main, spec, cores, is_check, f"{folder}/meeting")
 
 
 if __name__ == "__main__":
-    measured.run(PyTorch, versions, styles=("ddp",), ranks=run_ranks)
+    measured.run(PyTorch, versions, styles=("ddp", "pipeline"), ranks=run_ranks)

@@ -14,6 +14,7 @@ def end_with_parent():
 
 
 def require(spec):
+    """Of replicas, which share a batch."""
     measured.refuse_unless("command of several ranks", spec["command"], ["bench train", "train"])
     if spec["batch-size"] % spec["np"]:
         raise measured.Gap(f"batch-size is {spec['batch-size']}; accepted: a multiple of the {spec['np']} ranks, which average their gradients")
@@ -41,7 +42,6 @@ def sharded(kind, rank, ranks):
 
 def run(rank_main, spec, cores, is_check, meeting):
     """The result of a job whose ranks are processes that this one starts. @param rank_main  of (rank, spec, cores, is_check, meeting, results)"""
-    require(spec)
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
     processes = [context.Process(target=rank_main, args=(rank, spec, cores, is_check, meeting, results), daemon=True) for rank in range(spec["np"])]

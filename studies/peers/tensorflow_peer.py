@@ -140,6 +140,7 @@ def run_ranks(spec, cores, is_check):
     """The result of all ranks, each a process."""
     measured.refuse_unless("mode of several ranks", spec["mode"], ["default"])  # XLA does not compile the strategy's all-reduce on CPUs
     versions(spec)  # an import that fails is said once
+    ranks.require(spec)
     return ranks.run(rank_main, spec, cores, is_check, free_addresses(spec["np"]))
 
 

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 /// What decides weights, data and losses.
 constexpr std::array kDecisive{"model",        "config",    "lstm",     "classes",  "input",   "batch-size",  "optimizer",       "lr",
                                "weight-decay", "momentum",  "np",       "parallel", "devices", "freeze-norm", "freeze-backbone", "accumulate",
-                               "sync-bn",      "clip-norm", "platform", "device",   "threads", "weights",     "label-smoothing"};
+                               "sync-bn",      "clip-norm", "platform", "device",   "threads", "weights",     "label-smoothing", "microbatches", "pipeline-schedule"};
 constexpr int kSteps = 5;
 constexpr const char* kReversed = "reversed";
 constexpr double kGentle = 0.1;   // of the first loss: what five steps may take of it
@@ -32,7 +32,7 @@ constexpr double kSteady = 1e-4;  // how far Gemel's losses may be from its own 
 constexpr int kTenths = 10;       // of the rate, at most, until they are
 
 /// Of them: what one device does not have.
-constexpr std::array kOfSeveral{"np", "parallel", "devices", "sync-bn"};
+constexpr std::array kOfSeveral{"np", "parallel", "devices", "sync-bn", "microbatches", "pipeline-schedule"};
 
 bool is_training(const Json& spec) { return spec["command"] != "bench infer"; }
 

@@ -20,6 +20,8 @@ constexpr std::array kWords{MetricWords{"ms", "time of a step"},
                             MetricWords{"watts", "power"},
                             MetricWords{"joules_per_sample", "energy of a sample"},
                             MetricWords{"peak_bytes", "memory at its peak"},
+                            MetricWords{"stage_peak_bytes", "memory of the largest stage"},
+                            MetricWords{"exposed_share", "share of a step that waits"},
                             MetricWords{"last_epoch.val_accuracy", "accuracy of validation"},
                             MetricWords{"last_epoch.val_loss", "loss of validation"}};
 

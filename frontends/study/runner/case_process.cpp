@@ -47,6 +47,7 @@ void add_times(ProcessRecord& run, double epoch_samples) {
   if (samples.empty()) return;
   const double ms = median(samples);
   run.metrics["ms"] = ms;
+  if (run.metrics.contains("exposed_comm_ms")) run.metrics["exposed_share"] = run.metrics["exposed_comm_ms"].get<double>() / ms;
   const Json batch_size = run.metrics.value("batch_size", run.spec.value("batch-size", Json()));
   if (!batch_size.is_number()) return;
   const auto batch = batch_size.get<double>();
@@ -160,6 +161,8 @@ class Process {
       return;
     }
     take_numbers(measured, "", out.metrics);
+    if (measured.contains("peak_bytes"))
+      out.metrics["stage_peak_bytes"] = std::ranges::max(measured.value("stage_peak_bytes", std::vector{measured["peak_bytes"].get<std::int64_t>()}));
     take_span(measured);
     out.samples_ms = measured["samples_ms"];
     for (const char* key : {"device", "driver", "version", "commit", "threads"})

@@ -1,116 +1,20 @@
-// gemel study with peers: made-up ones that agree, disagree, are not there and crash; what is refused; and the real ones where GEMEL_TEST_PEERS names them.
+// gemel study with peers: made-up ones that agree, disagree, are not there and crash; and what is refused.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <fstream>
-#include <map>
 #include <regex>
 #include <set>
 #include <span>
 
-#include "datasets/formats/npy.h"
 #include "datasets/loading/data_loader.h"
 #include "frontends/study/study.h"
-#include "tests/support/program/command_line_fixture.h"
+#include "tests/support/program/study_peers_fixture.h"
 
 namespace gemel::testing {
 namespace {
 
 namespace fs = std::filesystem;
-
-class StudyPeers : public CommandLine {
- protected:
-  void SetUp() override {
-    if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "python3 is not there";
-    fs::create_directories(folder() / "env/bin");
-    fs::copy_file(fs::path(GEMEL_SOURCE_DIR) / "tests/data/peers/python", folder() / "env/bin/python");
-  }
-  /// @param framework  values of the axis behind Gemel's
-  std::string file(const std::string& framework, const std::string& more = "") {
-    std::ofstream(folder() / "peers.toml") << R"(
-title = "Peers"
-question = "Which?"
-most_repeats = 2
-spec = { model = "lenet", input = "1x32x32", batch-size = 2, warmup = 1, runs = 3, classes = 10 }
-[[grid]]
-[grid.axes]
-work = [{ name = "train", command = "bench train" }, { name = "infer", command = "bench infer" }]
-framework = [
-  { name = "eager", frontend = "eager" },
-)" << framework << R"(]
-[[table]]
-name = "times"
-caption = "Times"
-rows = ["work"]
-columns = "framework"
-[[hypothesis]]
-name = "work"
-claim = "Training takes longer."
-source = "nobody"
-a = { work = "train" }
-b = { work = "infer" }
-where = { framework = "eager" }
-expected = "above 1"
-)" << more;
-    return in_folder("peers.toml");
-  }
-  /// The study of a small BERT on four pairs of texts, of which three are used.
-  std::string file_of_texts(const std::string& framework) {
-    fs::create_directories(folder() / "data/mrpc");
-    std::ofstream(folder() / "data/vocab.txt") << "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\nc\nd\n";
-    for (const char* split : {"train", "dev"})
-      std::ofstream(folder() / "data/mrpc" / (std::string(split) + ".tsv"))
-          << "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t1\t2\ta b\tc\n0\t1\t2\td\tb\n1\t1\t2\ta\tA b\n0\t1\t2\ta a a a a a\ta\n";
-    std::ofstream(folder() / "texts.toml") << R"(
-title = "Texts"
-question = "Which?"
-most_repeats = 1
-spec = { command = "train", model = "bert", config = "tiny", dataset = "mrpc", data = "{data}/mrpc", vocab = "{data}/vocab.txt" }
-[[grid]]
-spec = { max-length = 16, batch-size = 2, steps = 2, limit = 3, optimizer = "adamw", lr = 1e-5, eval-every = 0 }
-[grid.axes]
-framework = [
-)" << framework << R"(]
-[[table]]
-name = "times"
-caption = "Times"
-rows = ["framework"]
-)";
-    return in_folder("texts.toml");
-  }
-  /// The numbers of an array.
-  std::vector<std::int64_t> array(const fs::path& file) {
-    const datasets::NpyFile npy(file);
-    std::vector<std::int64_t> out(static_cast<std::size_t>(npy.shape().elements()));
-    npy.read(0, std::as_writable_bytes(std::span(out)));
-    return out;
-  }
-  Words with_peers(const std::string& study) { return {"study", "run", study, "--out", in_folder("r"), "--peers", in_folder("env")}; }
-  std::map<std::string, std::vector<Json>> runs() {
-    std::map<std::string, std::vector<Json>> out;
-    for (const std::string& line : lines_of(read_text(folder() / "r/runs.jsonl"))) {
-      const Json run = Json::parse(line);
-      out[run["case"]].push_back(run);
-    }
-    return out;
-  }
-  /// What a peer's program says of a spec where no package is there.
-  std::string refusal(const Json& spec) {
-    std::ofstream(folder() / "spec.json") << spec.dump();
-    const fs::path program = study::peers_folder() / (spec["peer"].get<std::string>() + "_peer.py");
-    const std::string words =
-        fmt::format("python3 -S -E {} --spec {} --out {} 2>{}", program.string(), in_folder("spec.json"), in_folder("o"), in_folder("err"));
-    EXPECT_EQ(std::system(words.c_str()), 2 << 8) << words;  // as it ends where something is not there
-    return read_text(folder() / "err");
-  }
-  /// How often the environment's Python ran that.
-  std::int64_t calls(const std::string& line) {
-    const Words all = lines_of(read_text(folder() / "env/bin/calls"));
-    return std::ranges::count(all, line);
-  }
-};
-
-constexpr const char* kPyTorch = "  { name = \"pytorch\", peer = \"pytorch\" },\n";
 
 TEST_F(StudyPeers, are_shown_where_they_agree_and_are_gaps_with_their_reasons_elsewhere) {
   const std::string study = file(std::string(kPyTorch) + R"(
@@ -354,38 +258,6 @@ TEST_F(StudyPeers, of_the_studies_have_what_their_cases_ask_for) {
     }
   }
   EXPECT_GE(seen.size(), 10u);
-}
-
-/// The frameworks themselves, on a small model.
-TEST_F(StudyPeers, that_are_real_agree) {
-  const char* environment = ::getenv("GEMEL_TEST_PEERS");
-  if (!environment) GTEST_SKIP() << "GEMEL_TEST_PEERS names no environment of --install-peers";
-  const std::string study = file(std::string(kPyTorch) + "  { name = \"tensorflow\", peer = \"tensorflow\" },\n");
-  ASSERT_EQ(run({"study", "run", study, "--out", in_folder("r"), "--peers", environment}).status, 0);
-  auto all = runs();
-  for (const char* name : {"train/pytorch", "infer/pytorch", "train/tensorflow", "infer/tensorflow"}) {
-    EXPECT_EQ(all[name][0]["status"], "ok") << all[name][0]["reason"];
-    EXPECT_LE(all[name][0]["agreement"]["outputs"].get<double>(), 1e-5);
-  }
-}
-
-TEST_F(StudyPeers, that_are_real_agree_on_texts) {
-  const char* environment = ::getenv("GEMEL_TEST_PEERS");
-  if (!environment) GTEST_SKIP() << "GEMEL_TEST_PEERS names no environment of --install-peers";
-  const std::string study = file_of_texts(std::string(kPyTorch) + R"(
-  { name = "tensorflow", peer = "tensorflow" },
-  { name = "two ranks", peer = "pytorch", parallel = "ddp", np = 2, steps = 1 },
-  { name = "two ranks of tensorflow", peer = "tensorflow", parallel = "ddp", np = 2, steps = 1 },
-  { name = "buckets", peer = "pytorch", length-buckets = "on" },
-)");
-  ASSERT_EQ(run({"study", "run", study, "--out", in_folder("r"), "--peers", environment, "--data", in_folder("data")}).status, 0);
-  auto all = runs();
-  for (const char* name : {"pytorch", "tensorflow", "two ranks", "two ranks of tensorflow"}) {
-    EXPECT_EQ(all[name][0]["status"], "ok") << all[name][0]["reason"];
-    EXPECT_LE(all[name][0]["agreement"]["outputs"].get<double>(), 1e-5);
-    EXPECT_LE(all[name][0]["agreement"]["losses"].get<double>(), 1e-5);
-  }
-  EXPECT_EQ(all["buckets"][0]["reason"], "pytorch: length-buckets is on; accepted: off");
 }
 
 }  // namespace
