@@ -138,7 +138,7 @@ def free_addresses(count):
 
 def run_ranks(spec, cores, is_check):
     """The result of all ranks, each a process."""
-    measured.refuse_unless("mode of several ranks", spec["mode"], ["default"])  # XLA does not compile the strategy's all-reduce on CPUs
+    measured.refuse_unless("mode of several ranks", spec["mode"], ["default"])  # with jit_compile a rank of TensorFlow 2.21 fails
     versions(spec)  # an import that fails is said once
     ranks.require(spec)
     return ranks.run(rank_main, spec, cores, is_check, free_addresses(spec["np"]))
