@@ -22,9 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 /// What decides weights, data and losses.
-constexpr std::array kDecisive{"model",        "config",    "lstm",     "classes",  "input",   "batch-size",  "optimizer",       "lr",
-                               "weight-decay", "momentum",  "np",       "parallel", "devices", "freeze-norm", "freeze-backbone", "accumulate",
-                               "sync-bn",      "clip-norm", "platform", "device",   "threads", "weights",     "label-smoothing", "microbatches", "pipeline-schedule"};
+constexpr std::array kDecisive{"model",    "config", "lstm",     "classes", "input",           "batch-size",      "optimizer",        "lr",      "weight-decay",
+                               "momentum", "np",     "parallel", "devices", "freeze-norm",     "freeze-backbone", "accumulate",       "sync-bn", "clip-norm",
+                               "platform", "device", "threads",  "weights", "label-smoothing", "microbatches",    "pipeline-schedule"};
 constexpr int kSteps = 5;
 constexpr const char* kReversed = "reversed";
 constexpr double kGentle = 0.1;   // of the first loss: what five steps may take of it
