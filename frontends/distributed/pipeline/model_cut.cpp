@@ -199,9 +199,10 @@ Parts traced_parts(Session& session, train::Task& task, const Specs& micro_batch
   return out;
 }
 
-/// Of a copy that no cache holds.
-double measured_bytes_per_second(Session& session) {
-  const Spec spec = f32({std::int64_t{1} << 24});
+/// Of a copy that no cache holds, within half of the device's memory.
+double measured_bytes_per_second(Session& session, std::int64_t memory_bytes) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 24, kBytes = 2 * sizeof(float);  // elements; of one in both arrays
+  const Spec spec = f32({std::clamp<std::int64_t>(memory_bytes / 2 / kBytes, 1, kMost)});
   const Value from = full(session, spec, 0), to = full(session, spec, 0);
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 4; ++i) {
@@ -215,7 +216,7 @@ double measured_bytes_per_second(Session& session) {
 }
 
 void measure(Parts& parts, Session& session, const PipelineMeans& means) {
-  parts.costs.bytes_per_second = measured_bytes_per_second(session);
+  parts.costs.bytes_per_second = measured_bytes_per_second(session, means.memory_bytes);
   for (std::size_t u = 0; u < parts.pieces.size(); ++u) {
     measure(parts.costs.units[u], session, parts.pieces[u], parts.inputs, means);
     session.interpreter().trim();

@@ -276,22 +276,29 @@ void Agreement::find_losses(Start& start) const {
     if (!has_texts) spec["data"] = (order == Order::given ? start.folder : start.folder / kReversed).string();
     return gemel(start, "train", spec).get<std::vector<double>>();
   };
-  // Rounding is judged on one device: a job of several processes takes long to start.
+  const auto are_steady = [&](const std::vector<double>& losses) {
+    const std::vector<double> again = losses_in(Order::another);
+    return again.size() == kSteps && distance_of_losses(again, losses) <= kSteady;
+  };
+  // Rounding is judged on one device, as a job of several processes takes long to start, and in a pipeline: of few values batch normalisation magnifies it.
   const Json whole = spec;
-  for (const char* key : kOfSeveral) spec.erase(key);
+  const bool has_parts = says_something(whole.value("microbatches", Json()));
   start.rate = start.spec["lr"];
   for (int tenths = 0; tenths < kTenths; ++tenths, start.rate /= 10) {
+    spec = whole;
+    for (const char* key : kOfSeveral) spec.erase(key);
     spec["lr"] = start.rate;
-    const std::vector<double> losses = losses_in(Order::given);
+    std::vector<double> losses = losses_in(Order::given);
     // On one batch a step that goes not too far makes the loss smaller.
     if (losses.size() != kSteps || !std::ranges::is_sorted(losses, std::greater()) || losses.front() - losses.back() > kGentle * losses.front()) continue;
-    const std::vector<double> again = losses_in(Order::another);
-    if (again.size() != kSteps || !(distance_of_losses(again, losses) <= kSteady)) continue;
+    if (!are_steady(losses)) continue;
+    if (whole.contains("parallel")) {
+      spec = whole;
+      spec["lr"] = start.rate;
+      losses = losses_in(Order::given);
+      if (has_parts && !are_steady(losses)) continue;
+    }
     start.losses = losses;
-    if (!whole.contains("parallel")) return;
-    spec = whole;
-    spec["lr"] = start.rate;
-    start.losses = losses_in(Order::given);
     return;
   }
   throw Failure{"failed", "what it starts from: at no rate are Gemel's own losses free of magnified rounding, so that nothing can be compared"};

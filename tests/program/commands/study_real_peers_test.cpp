@@ -46,7 +46,7 @@ TEST_F(StudyPeers, that_are_real_train_pipelines_as_gemel_does) {
 title = "Pipelines"
 question = "Which?"
 most_repeats = 1
-spec = { command = "bench train", model = "resnet18", input = "3x32x32", batch-size = 8, warmup = 1, runs = 3, parallel = "pipeline", devices = "0.0,0.1", microbatches = 4 }
+spec = { command = "bench train", model = "resnet18", input = "3x32x32", batch-size = 16, warmup = 1, runs = 3, parallel = "pipeline", devices = "0.0,0.1", microbatches = 4 }
 [[grid]]
 [grid.axes]
 form = [
