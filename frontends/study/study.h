@@ -116,7 +116,7 @@ struct Study {
   int least_repeats = 6;  // with which a test of each hypothesis can find a difference
   int most_repeats = 30;
   double narrow = 0.05;    // runs go on until each median of the first table is known to this share of it
-  double timeout_s = 600;  // of one process
+  double timeout_s = 600;  // of one process; of the full extent, which has no bound, as long as can be
   std::vector<DataSource> data;
   std::vector<Table> tables;
   std::vector<Plot> plots;

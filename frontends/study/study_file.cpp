@@ -317,7 +317,7 @@ std::vector<std::string> names_of_figures(const Study& study) {
 }
 
 void require_unique_names(const Keys& keys, const Study& study) {
-  std::set<std::string> cases, tables, plots;
+  std::set<std::string> cases, tables, plots, hypotheses;
   for (const Case& c : study.cases)
     if (!cases.insert(c.name).second) keys.refuse(keys.table(), fmt::format("two cases are named {}", c.name));
   for (const Table& t : study.tables)
@@ -326,6 +326,8 @@ void require_unique_names(const Keys& keys, const Study& study) {
     if (!tables.insert(k.name).second) keys.refuse(keys.table(), fmt::format("two tables are named {}", k.name));
   for (const std::string& name : names_of_figures(study))
     if (!plots.insert(name).second) keys.refuse(keys.table(), fmt::format("two plots are named {}", name));
+  for (const Hypothesis& h : study.hypotheses)
+    if (!hypotheses.insert(h.name).second) keys.refuse(keys.table(), fmt::format("two hypotheses are named {}", h.name));
 }
 
 }  // namespace
@@ -350,6 +352,7 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   out.remarks = keys.texts("remarks");
   out.narrow = keys.positive("narrow", out.narrow, 1);
   out.timeout_s = keys.positive("timeout_s", out.timeout_s, kLongestTimeout);
+  if (extent == Extent::full) out.timeout_s = kLongestTimeout;  // a process of published size takes as long as it takes
   out.most_repeats = static_cast<int>(keys.whole("most_repeats", out.most_repeats, 1, kMostBlocks));
   read_data(keys, out);
   const Json spec = keys.object("spec"), quick = keys.object("quick"), full = keys.object("full");

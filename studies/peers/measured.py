@@ -182,7 +182,7 @@ def run(make, versions, modes=("default", "best"), takes_training=True, styles=(
     except (MemoryError, RuntimeError) as error:
         if "memory" not in str(error) and not isinstance(error, MemoryError):
             raise
-        sys.exit(leave(f"{spec['peer']}: out of memory: {str(error).splitlines()[0]}; accepted: a smaller batch", 1))
+        sys.exit(leave(f"{spec['peer']}: out of memory: {(str(error).splitlines() or ['no memory is left'])[0]}; accepted: a smaller batch", 1))
     write_epochs(result.pop("epochs", []), options.out)
     with open(options.out, "w") as file:
         json.dump(result, file)

@@ -3,6 +3,7 @@ import ctypes
 import multiprocessing
 import queue
 import signal
+import traceback
 
 import measured
 
@@ -40,11 +41,21 @@ def sharded(kind, rank, ranks):
     return Sharded
 
 
+def guarded(rank_main, rank, spec, cores, is_check, meeting, results):
+    """A rank's error is the job's, with its own words."""
+    try:
+        rank_main(rank, spec, cores, is_check, meeting, results)
+    except (measured.Gap, MemoryError, RuntimeError) as error:
+        traceback.print_exc()
+        kind = next(k for k in (measured.Gap, MemoryError, RuntimeError) if isinstance(error, k))  # a library's own kinds may not be sent
+        results.put((rank, kind(str(error))))
+
+
 def run(rank_main, spec, cores, is_check, meeting):
     """The result of a job whose ranks are processes that this one starts. @param rank_main  of (rank, spec, cores, is_check, meeting, results)"""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    processes = [context.Process(target=rank_main, args=(rank, spec, cores, is_check, meeting, results), daemon=True) for rank in range(spec["np"])]
+    processes = [context.Process(target=guarded, args=(rank_main, rank, spec, cores, is_check, meeting, results), daemon=True) for rank in range(spec["np"])]
     for process in processes:
         process.start()
     parts = received(results, processes)
@@ -54,11 +65,13 @@ def run(rank_main, spec, cores, is_check, meeting):
 
 
 def received(results, processes):
-    """What each rank put there, in their order. A rank that ends without it ends the job."""
+    """What each rank put there, in their order. A rank that fails, or ends without it, ends the job."""
     parts = {}
     while len(parts) < len(processes):
         try:
             rank, part = results.get(timeout=0.5)
+            if isinstance(part, Exception):
+                raise part
             parts[rank] = part
         except queue.Empty:
             if failed := [p for p in processes if p.exitcode]:

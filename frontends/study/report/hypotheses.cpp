@@ -55,7 +55,7 @@ Verdict by_ratio(const Hypothesis& h, const Study& study, const Results& results
   v.p = sign_flip_test(logs).p;
   v.deviation = std::sqrt(variance(logs));
   v.p_equal = equivalence_test(d, std::log1p(h.margin)).p;
-  if (logs.size() > 2 && range(logs).low < range(logs).high && shapiro_wilk(logs).p < 0.01)
+  if (range(logs).low < range(logs).high && shapiro_wilk(logs).p < 0.01)
     v.method += ", interval by Student's t although the logarithms are not normally distributed (Shapiro and Wilk, p < 0.01)";
   return v;
 }
@@ -67,25 +67,38 @@ struct Scaled {
   int least = 0;  // processes of a case
 };
 
+/// Cases that are alike but for their level, with their medians.
+using Group = std::map<double, std::pair<const Case*, double>>;
+
+/// Groups without gaps, each with the levels that all of them have: else a level would stand for other cases than the next.
+std::vector<Group> groups_of(const Hypothesis& h, const Study& study, const Results& results) {
+  std::vector<Group> out;
+  for (const auto& cases : alike_but_for(study.selected(h.where), {h.over})) {
+    Group group;
+    for (const Case* c : cases)
+      if (const Estimate e = results.estimate(*c, h.metric); c->factor(h.over).is_number() && e.gap.empty() && e.median > 0)
+        group[c->factor(h.over).get<double>()] = {c, e.median};
+    if (group.size() == cases.size() && group.size() >= 2) out.push_back(std::move(group));
+  }
+  for (Group& group : out)
+    std::erase_if(group, [&](const auto& one) { return std::ranges::any_of(out, [&](const Group& other) { return !other.contains(one.first); }); });
+  return out;
+}
+
 Scaled scaled(const Hypothesis& h, const Study& study, const Results& results) {
   Scaled out;
   std::map<double, std::vector<double>> by_level;
   out.least = std::numeric_limits<int>::max();
-  for (const auto& group : alike_but_for(study.selected(h.where), {h.over})) {
+  for (const Group& group : groups_of(h, study, results)) {
     std::vector<double> medians;
-    bool has_gap = std::ranges::any_of(group, [&](const Case* c) { return !c->factor(h.over).is_number(); });
-    for (const Case* c : group) {
-      const Estimate e = results.estimate(*c, h.metric);
-      has_gap = has_gap || !e.gap.empty() || e.median <= 0;
-      if (!has_gap) medians.push_back(e.median);
-    }
-    if (has_gap || medians.size() < 2) continue;  // each level has the same cases
+    for (const auto& [level, one] : group) medians.push_back(one.second);
+    if (medians.empty()) continue;
     const double middle = geometric_mean(medians);
-    for (const Case* c : group) {
-      const auto values = results.values(*c, h.metric);
+    for (const auto& [level, one] : group) {
+      const auto values = results.values(*one.first, h.metric);
       out.least = std::min(out.least, static_cast<int>(values.size()));
       for (const auto& [block, value] : values) {
-        const double level = c->factor(h.over).get<double>(), y = std::log(value / middle);
+        const double y = std::log(value / middle);
         out.x.push_back(level);
         out.y.push_back(y);
         by_level[level].push_back(y);
@@ -98,6 +111,14 @@ Scaled scaled(const Hypothesis& h, const Study& study, const Results& results) {
 
 bool has_enough(const Scaled& s) { return s.by_level.size() >= 2 && s.least >= kLeastProcesses; }
 
+/// p of that not all levels are equal within the margin: the largest of their pairs.
+double p_of_equality(const Samples& levels, double margin) {
+  double out = 0;
+  for (std::size_t i = 0; i < levels.size(); ++i)
+    for (std::size_t j = i + 1; j < levels.size(); ++j) out = std::max(out, equivalence_test(welch(levels[i], levels[j]), std::log1p(margin)).p);
+  return out;
+}
+
 /// How much larger the last level's values are than the first's.
 void compare_ends(const Hypothesis& h, const Scaled& s, Verdict& v) {
   v.n = static_cast<int>(s.y.size());
@@ -108,7 +129,7 @@ void compare_ends(const Hypothesis& h, const Scaled& s, Verdict& v) {
   const Interval interval = ends.interval(1 - kLevel);
   v.interval = Interval{std::exp(interval.low), std::exp(interval.high)};
   v.margin_interval = v.interval;
-  v.p_equal = equivalence_test(ends, std::log1p(h.margin)).p;
+  v.p_equal = p_of_equality(s.by_level, h.margin);
 }
 
 Verdict by_trend(const Hypothesis& h, const Scaled& s, Verdict v) {
@@ -135,7 +156,6 @@ Verdict by_variance(const Hypothesis& h, const Scaled& s, Verdict v) {
   const auto& largest = s.by_level[static_cast<std::size_t>(high - means.begin())];
   const auto& least = s.by_level[static_cast<std::size_t>(low - means.begin())];
   const MeanDifference apart = welch(largest, least);
-  v.p_equal = equivalence_test(apart, std::log1p(h.margin)).p;
   // The two levels were picked for being far apart: the interval is one of all pairs of levels together.
   const double levels = static_cast<double>(means.size());
   const Interval interval = apart.interval(1 - 2 * kLevel / (levels * (levels - 1)));

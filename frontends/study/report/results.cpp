@@ -29,8 +29,8 @@ Json json_of(const std::optional<T>& value) {
 }
 
 Json json_of(const Verdict& v) {
-  Json interval;
-  if (v.interval) interval = {v.interval->low, v.interval->high};
+  Json span;
+  if (v.interval) span = {v.interval->low, v.interval->high};
   return {{"name", v.name},
           {"claim", v.claim},
           {"source", v.source},
@@ -44,7 +44,7 @@ Json json_of(const Verdict& v) {
           {"p_equal_adjusted", json_of(v.p_equal_adjusted)},
           {"effect", json_of(v.effect)},
           {"effect_is", v.effect_is},
-          {"interval", interval},
+          {v.p ? "interval" : "range", span},
           {"verdict", v.verdict},
           {"could_have_seen", json_of(v.could_have_seen)},
           {"enough_blocks", json_of(v.enough_blocks)},

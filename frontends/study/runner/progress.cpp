@@ -28,11 +28,10 @@ void Progress::add(const ProcessRecord& run) {
   const bool is_gap = run.status != "ok";
   if (!is_gap && run.scale != scale_) return;
   Known& known = known_[run.name];
-  known.next_block = std::max(known.next_block, run.repeat + 1);
-  ++known.done;
+  known.blocks.insert(run.repeat);
   known.seconds = run.seconds;
   if (const auto first = first_step_s(run); first && run.peer() == kGemel) {
-    if (known.done == 1) known.first_step_s = first;
+    if (known.blocks.size() == 1) known.first_step_s = first;
     least_first_step_s_ = std::min(*first, least_first_step_s_.value_or(*first));
   }
   known.is_gap = known.is_gap || is_gap;
@@ -42,7 +41,7 @@ void Progress::add(const ProcessRecord& run) {
   if (!is_gap && c != study_.cases.end()) known.cost.emplace(c->spec, run);
 }
 
-double Progress::one_off_s(const Known& known) const { return known.done == 1 && known.first_step_s ? *known.first_step_s - *least_first_step_s_ : 0; }
+double Progress::one_off_s(const Known& known) const { return known.blocks.size() == 1 && known.first_step_s ? *known.first_step_s - *least_first_step_s_ : 0; }
 
 bool Progress::is_gap(const Case& c) const {
   const auto it = known_.find(c.name);
@@ -51,7 +50,7 @@ bool Progress::is_gap(const Case& c) const {
 
 bool Progress::goes_on(const Case& c, int block) const {
   const auto it = known_.find(c.name);
-  return it == known_.end() || (!it->second.is_gap && it->second.next_block <= block);
+  return it == known_.end() || (!it->second.is_gap && !it->second.blocks.contains(block));
 }
 
 double Progress::seconds(const Case& c) const {
@@ -83,7 +82,7 @@ std::map<std::string, int> Progress::repeats_within(int blocks, double seconds) 
     if (is_gap(c)) continue;
     cases.push_back(&c);
     costs.push_back(this->seconds(c));
-    if (const auto it = known_.find(c.name); it != known_.end()) seconds += it->second.done * costs.back();
+    if (const auto it = known_.find(c.name); it != known_.end()) seconds += static_cast<double>(it->second.blocks.size()) * costs.back();
   }
   const std::vector<int> repeats = study::repeats_within(costs, blocks, seconds);
   std::map<std::string, int> out;

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,7 +33,7 @@ class Progress {
 
  private:
   struct Known {
-    int next_block = 0, done = 0;
+    std::set<int> blocks;  // in which it ran
     double seconds = 0;
     std::optional<double> first_step_s;  // of its first process, of Gemel
     bool is_gap = false;

@@ -64,6 +64,11 @@ TEST(StudyBudget, counts_runs_of_its_scale_and_gaps_of_any) {
   EXPECT_FALSE(progress.goes_on(study.cases[1], 0));
   EXPECT_TRUE(progress.goes_on(study.cases[1], 1));
   EXPECT_FALSE(progress.goes_on(study.cases[2], 1));
+  ProcessRecord later = run_of("b", 7, 60, 0.6);
+  later.repeat = 4;
+  Progress resumed(study, {run_of("b", 7, 60, 0.6), later}, 0.6);
+  EXPECT_TRUE(resumed.goes_on(study.cases[1], 2)) << "a block that a shorter budget left out";
+  EXPECT_FALSE(resumed.goes_on(study.cases[1], 4));
   EXPECT_EQ(progress.costs().size(), 1u);
   const auto repeats = progress.repeats_within(6, 6 * 4.0 + 5 * 7.0);  // a costs the mean of the others, (7 + 1) / 2
   EXPECT_EQ(repeats.at("a"), 6);

@@ -90,6 +90,26 @@ TEST(StudyHypotheses, that_nothing_matters_is_refuted_by_the_levels_that_are_far
   EXPECT_EQ(near.claim_holds, "open, it differs but perhaps by less than 5 %");
 }
 
+TEST(StudyHypotheses, that_nothing_matters_needs_every_pair_of_levels_alike) {
+  for (const char* method : {"variance", "trend"}) {
+    const std::string expected = std::string(method) == "trend" ? "level" : "does not matter";
+    const Study s = study_with(kSizes + one_hypothesis("level", expected, fmt::format("method = \"{}\"\nover = \"size\"\n", method)));
+    const std::vector<ProcessRecord> steady = made_up(s, 10, 1, 0.01), wild = made_up(s, 10, 1, 1);
+    std::vector<ProcessRecord> runs;
+    for (std::size_t i = 0; i < steady.size(); ++i) runs.push_back(s.cases[i % s.cases.size()].factors["size"] == 2 ? wild[i] : steady[i]);
+    EXPECT_EQ(Results(s, steady).verdicts()[0].claim_holds, "it holds");
+    EXPECT_EQ(Results(s, runs).verdicts()[0].verdict, "undecided") << "nobody knows what the second size does";
+  }
+}
+
+TEST(StudyHypotheses, over_an_axis_compare_levels_that_all_groups_have) {
+  const Study s = study_with(
+      "[[grid]]\naxes = { how = [{ name = \"a\" }], size = [1, 2, 4] }\n[[grid]]\naxes = { how = [{ name = \"b\" }], size = [1, 2] }\n" +
+      one_hypothesis("grows", "rises", "method = \"trend\"\nover = \"size\"\n"));
+  const Verdict v = Results(s, made_up(s, 10, 1, 0.01, {{2, 2}, {4, 100}})).verdicts()[0];
+  EXPECT_NEAR(*v.effect, 2, 0.02) << "only a has the third";
+}
+
 std::string refused(const std::string& text) {
   return testing::message_of<UsageError>([&] { study_with(text); });
 }

@@ -86,6 +86,8 @@ TEST(StudyFile, wrong_keys_types_and_names_are_refused_with_their_line) {
               std::string("study: s.toml:4: most_repeats is ") + repeats + "; accepted: a whole number of 1 to 10000");
   EXPECT_EQ(refusal(hypothesis + "a = { model = \"lenet\" }\nb = { model = \"alexnet\" }\nexpected = \"equal\"\nmargin = -1\n"),
             "study: s.toml:14: margin is -1; accepted: a number above 0, at most 1");
+  const std::string twice = "\n[[hypothesis]]\nname = \"h\"\nclaim = \"c\"\nsource = \"s\"\nmethod = \"trend\"\nover = \"batch-size\"\nexpected = \"rises\"\n";
+  EXPECT_EQ(refusal(grid + twice + twice), "study: s.toml:1: two hypotheses are named h");
   EXPECT_TRUE(refusal("a = = 1\n").starts_with("study: s.toml:4: ")) << refusal("a = = 1\n");
 }
 

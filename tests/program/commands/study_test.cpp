@@ -142,7 +142,7 @@ TEST_F(StudyCommand, whose_budget_is_short_runs_fewer_steps_and_says_so) {
   const Words words{"study", "run", file(2, 20000), "--out", in_folder("s"), "--budget"};
   const Outcome o = run(joined(words, {"0.2"}));
   ASSERT_EQ(o.status, 0) << o.err;
-  EXPECT_NE(o.err.find("to keep to the budget each process runs 20 % of the study's steps"), std::string::npos) << o.err;
+  EXPECT_NE(o.err.find("to keep to the budget processes run as few as 20 % of the study's steps, but 4 steps or an epoch at least"), std::string::npos) << o.err;
   const double scale = Json::parse(read_text(folder() / "s/study.json"))["scale"];
   EXPECT_EQ(scale, 0.2);
   std::size_t measured = 0;
@@ -153,7 +153,7 @@ TEST_F(StudyCommand, whose_budget_is_short_runs_fewer_steps_and_says_so) {
     ++measured;
   }
   EXPECT_GE(measured, 1u);
-  EXPECT_NE(read_text(folder() / "s/report.md").find("To end within its budget each process ran 20 % of the steps that the study asks for."),
+  EXPECT_NE(read_text(folder() / "s/report.md").find("To end within its budget processes ran as few as 20 % of the steps that the study asks for, but 4 steps or an epoch at least."),
             std::string::npos);
   const std::size_t before = runs("s").size();
   ASSERT_EQ(run(joined(words, {"10", "--resume"})).status, 0);
@@ -254,6 +254,8 @@ of = "usage"
 y = "cpu"
 )";
   ASSERT_EQ(run({"study", "run", in_folder("used.toml"), "--out", in_folder("u")}).status, 0);
+  const PowerMeter meter;
+  const std::string no_power = meter.why_none().empty() ? meter.why_no_packages() : meter.why_none();  // a card says nothing of the processor
   for (const Json& run : runs("u")) {
     if (run["scale"] != 1 && run["status"] == "ok") continue;  // the pilot
     if (run["case"] == "many") {
@@ -269,17 +271,16 @@ y = "cpu"
     const Json& metrics = run["metrics"];
     EXPECT_NEAR(metrics["epoch_s"].get<double>(), 1e-3 * metrics["ms"].get<double>() * 1563, 1e-9) << "50 000 in batches of 32";
     EXPECT_GT(metrics["utilisation"], 0);
-    EXPECT_LE(metrics["utilisation"], 1);
     EXPECT_GT(metrics["peak_resident_bytes"], 1 << 20);
-    EXPECT_EQ(metrics.contains("joules_per_sample"), PowerMeter().why_none().empty());
+    EXPECT_EQ(metrics.contains("joules_per_sample"), no_power.empty());
     ASSERT_EQ(run["epochs"].size(), 40u);
     EXPECT_EQ(run["epochs"][39]["samples"], 40 * 640);
     EXPECT_GT(run["epochs"][39]["seconds"], run["epochs"][0]["seconds"]);
   }
   EXPECT_EQ(lines_of(read_text(folder() / "u/plots/loss.csv")).size(), 61u);
   EXPECT_GE(lines_of(read_text(folder() / "u/plots/cpu.csv")).size(), 2u);
-  if (const std::string why = PowerMeter().why_none(); !why.empty()) {
-    EXPECT_NE(read_text(folder() / "u/report.md").find(": no joules_per_sample: " + why), std::string::npos);
+  if (!no_power.empty()) {
+    EXPECT_NE(read_text(folder() / "u/report.md").find(": no joules_per_sample: " + no_power), std::string::npos);
   }
 }
 
