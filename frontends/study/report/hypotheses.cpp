@@ -68,20 +68,20 @@ struct Scaled {
 };
 
 /// Cases that are alike but for their level, with their medians.
-using Group = std::map<double, std::pair<const Case*, double>>;
+using LevelGroup = std::map<double, std::pair<const Case*, double>>;
 
 /// Groups without gaps, each with the levels that all of them have: else a level would stand for other cases than the next.
-std::vector<Group> groups_of(const Hypothesis& h, const Study& study, const Results& results) {
-  std::vector<Group> out;
+std::vector<LevelGroup> level_groups(const Hypothesis& h, const Study& study, const Results& results) {
+  std::vector<LevelGroup> out;
   for (const auto& cases : alike_but_for(study.selected(h.where), {h.over})) {
-    Group group;
+    LevelGroup group;
     for (const Case* c : cases)
       if (const Estimate e = results.estimate(*c, h.metric); c->factor(h.over).is_number() && e.gap.empty() && e.median > 0)
         group[c->factor(h.over).get<double>()] = {c, e.median};
     if (group.size() == cases.size() && group.size() >= 2) out.push_back(std::move(group));
   }
-  for (Group& group : out)
-    std::erase_if(group, [&](const auto& one) { return std::ranges::any_of(out, [&](const Group& other) { return !other.contains(one.first); }); });
+  for (LevelGroup& group : out)
+    std::erase_if(group, [&](const auto& one) { return std::ranges::any_of(out, [&](const LevelGroup& other) { return !other.contains(one.first); }); });
   return out;
 }
 
@@ -89,7 +89,7 @@ Scaled scaled(const Hypothesis& h, const Study& study, const Results& results) {
   Scaled out;
   std::map<double, std::vector<double>> by_level;
   out.least = std::numeric_limits<int>::max();
-  for (const Group& group : groups_of(h, study, results)) {
+  for (const LevelGroup& group : level_groups(h, study, results)) {
     std::vector<double> medians;
     for (const auto& [level, one] : group) medians.push_back(one.second);
     if (medians.empty()) continue;
