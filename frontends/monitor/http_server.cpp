@@ -7,7 +7,6 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -110,7 +109,7 @@ struct HttpServer::Impl {
         const unsigned status = status_of(error);
         if (status == 0) co_return;
         Message refusal = message(plain(status, "the request is not understood"), false);
-        goes_on = co_await send(c, refusal, false);
+        co_await send(c, refusal, false);
         break;
       }
       const Request& request = parser.get();
@@ -155,6 +154,7 @@ struct HttpServer::Impl {
     Response refusal = refusal_of(request, has_body);
     if (refusal.status != 200) return refusal;
     const auto target = request.target();
+    if (target == "/events" && request.method() == http::verb::head) return {200, "text/event-stream", {}};
     if (target == "/events") return plain(503, "too many pages wait for events");
     if (unsent > options.most_unsent_bytes) return plain(503, "too many answers wait to be taken");
     try {

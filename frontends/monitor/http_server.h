@@ -19,7 +19,7 @@ class HttpServer {
     std::uint16_t port = 0;  // 0: any free one
     std::size_t most_connections = 256;
     std::size_t most_streams = 128;                 // of these that wait for events
-    std::size_t most_unsent_bytes = 128u << 20;     // of all answers together
+    std::size_t most_unsent_bytes = 64u << 20;      // of all answers together
     std::chrono::milliseconds request_time{15000};  // for a request to arrive, and for a connection to lie idle
     std::chrono::milliseconds answer_time{60000};   // for an answer to be taken
     std::chrono::milliseconds event_every{1000};    // at most one event in it

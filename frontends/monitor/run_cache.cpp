@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -37,18 +36,8 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
 }
 std::span<const std::byte> bytes_of(std::span<const double> values) { return std::as_bytes(values); }
 
-/// Reads exactly so many bytes. False where the file ends before, or cannot be read.
-bool read_at(int descriptor, std::uint64_t offset, void* to, std::size_t count) {
-  auto* at = static_cast<char*>(to);
-  while (count > 0) {
-    const auto got = ::pread(descriptor, at, count, static_cast<off_t>(offset));
-    if (got <= 0) return false;
-    at += got;
-    offset += static_cast<std::uint64_t>(got);
-    count -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
+/// False where the file ends before, or cannot be read.
+bool read_all(int descriptor, std::uint64_t offset, std::span<std::byte> to) { return read_at(descriptor, offset, to) == std::ssize(to); }
 
 std::optional<Descriptor> open_to_read(const fs::path& path) {
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
@@ -58,8 +47,8 @@ std::optional<Descriptor> open_to_read(const fs::path& path) {
 
 bool read_head(int descriptor, Head& head) {
   const Head expected;
-  return read_at(descriptor, 0, &head, sizeof head) && std::memcmp(head.magic, expected.magic, sizeof head.magic) == 0 && head.version == expected.version &&
-         head.facts_bytes <= kMostFacts;
+  return read_all(descriptor, 0, std::as_writable_bytes(std::span(&head, 1))) && std::memcmp(head.magic, expected.magic, sizeof head.magic) == 0 &&
+         head.version == expected.version && head.facts_bytes <= kMostFacts;
 }
 
 template <class T>
@@ -68,7 +57,7 @@ std::optional<std::vector<T>> column_at(int descriptor, const Place& place, std:
   struct stat now {};
   if (!read_head(descriptor, head) || ::fstat(descriptor, &now) != 0 || rows > static_cast<std::uint64_t>(now.st_size) / sizeof(T)) return std::nullopt;
   std::vector<T> out(rows);
-  if (!read_at(descriptor, sizeof head + head.facts_bytes + place.offset, out.data(), rows * sizeof(T))) return std::nullopt;
+  if (!read_all(descriptor, sizeof head + head.facts_bytes + place.offset, std::as_writable_bytes(std::span(out)))) return std::nullopt;
   if (hash_of(bytes_of(out)) != place.hash) return std::nullopt;
   return out;
 }
@@ -173,7 +162,7 @@ std::optional<RunFile> RunCache::load(const fs::path& record) const {
   Head head;
   if (!file || !read_head(file->get(), head)) return std::nullopt;
   std::string text(head.facts_bytes, '\0');
-  if (!read_at(file->get(), sizeof head, text.data(), text.size()) || hash_of(text) != head.facts_hash) return std::nullopt;
+  if (!read_all(file->get(), sizeof head, std::as_writable_bytes(std::span(text))) || hash_of(text) != head.facts_hash) return std::nullopt;
   try {
     const Json facts = Json::parse(text);
     const Json& read = facts.at("read");

@@ -2,14 +2,15 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "engine/base/error.h"
+#include "engine/base/files/descriptor.h"
 #include "engine/base/files/file.h"
 #include "engine/base/hash.h"
 
@@ -23,21 +24,15 @@ constexpr std::size_t kMostText = 64 << 10;     // of a first line that is kept
 constexpr std::uint64_t kSample = 512;          // bytes at either end that tell files apart
 
 /// Fewer bytes where the file ends. @throws DataError
-std::size_t read_at(int descriptor, std::uint64_t offset, char* to, std::size_t count) {
-  std::size_t done = 0;
-  while (done < count) {
-    const auto got = ::pread(descriptor, to + done, count - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw DataError("monitor: cannot read a run's record: " + system_message(errno));
-    if (got == 0) break;
-    done += static_cast<std::size_t>(got);
-  }
-  return done;
+std::size_t read_record(int descriptor, std::uint64_t offset, std::span<char> to) {
+  const std::int64_t got = read_at(descriptor, offset, std::as_writable_bytes(to));
+  if (got < 0) throw DataError("monitor: cannot read a run's record: " + system_message(errno));
+  return static_cast<std::size_t>(got);
 }
 
 std::uint64_t hash_at(int descriptor, std::uint64_t offset, std::uint64_t count) {
   char bytes[kSample];
-  return hash_of(std::string_view(bytes, read_at(descriptor, offset, bytes, count)));
+  return hash_of(std::string_view(bytes, read_record(descriptor, offset, std::span(bytes).first(count))));
 }
 
 void sample(int descriptor, ReadSoFar& so_far) {
@@ -86,6 +81,12 @@ RunTable* table_of(Run& run, std::string_view event, int rank) {
 
 }  // namespace
 
+std::string_view cut(std::string_view text, std::size_t most) {
+  if (text.size() <= most) return text;
+  while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xC0) == 0x80) --most;  // a character goes on there
+  return text.substr(0, most);
+}
+
 bool goes_on(int descriptor, const ReadSoFar& so_far) {
   struct stat now {};
   if (::fstat(descriptor, &now) != 0) throw DataError("monitor: cannot examine a run's record: " + system_message(errno));
@@ -111,7 +112,7 @@ bool RunFile::read_some(int descriptor, std::size_t most) {
   std::size_t got = 0, whole = 0;
   for (std::size_t want = most;; want *= 2) {
     buffer_.resize(want);
-    got = read_at(descriptor, so_far_.bytes, buffer_.data(), want);
+    got = read_record(descriptor, so_far_.bytes, buffer_);
     whole = std::string_view(buffer_.data(), got).rfind('\n') + 1;  // 0 where there is none
     if (whole > 0 || got < want || want >= kLongestLine) break;
   }
@@ -160,10 +161,11 @@ void RunFile::take(std::string_view line) {
     r.seconds = line_.number("seconds", 0);
   } else if (event == "eval") {
     for (const auto& [name, value] : line_.numbers)
-      if (r.results.size() < Table::kMostColumns) r.results[std::string(name)] = value;
+      if (r.results.size() < Table::kMostColumns) r.results[std::string(cut(name, kMostNameBytes))] = value;
   } else if (!event.empty() && event != "bench" && r.marks.size() < kMostMarks) {
     const double rank = line_.number("rank", -1);
-    r.marks.push_back({line_.number("step", r.last_step), rank < 0 ? std::string(event) : fmt::format("{} (rank {})", event, rank)});
+    const std::string_view what = cut(event, kMostMarkBytes);
+    r.marks.push_back({line_.number("step", r.last_step), rank < 0 ? std::string(what) : fmt::format("{} (rank {})", what, rank)});
   }
 }
 
@@ -173,7 +175,7 @@ void RunFile::start(std::string_view line) {
   const bool is_same_run = start.contains("resumed_from") || line_.number("restart", 0) > 0;
   if (!runs_.empty() && is_same_run) {
     Run& r = runs_.back();
-    if (r.marks.size() < kMostMarks) r.marks.push_back({r.last_step, words_of(start)});
+    if (r.marks.size() < kMostMarks) r.marks.push_back({r.last_step, std::string(cut(words_of(start), kMostMarkBytes))});
     r.status.clear();
     r.has_gone_on = true;
   } else if (runs_.size() < kMostRuns) {
@@ -200,7 +202,7 @@ void RunFile::row(Run& r, std::string_view event, std::string_view x_name) {
   table.add_row(x);
   const bool is_step = event == "step";
   for (const auto& [name, value] : line_.numbers)
-    if (name != x_name && !(is_usage && name == "rank") && !(is_step && name == "epoch")) table.set(name, value);
+    if (name != x_name && !(is_usage && name == "rank") && !(is_step && name == "epoch")) table.set(cut(name, kMostNameBytes), value);
   if (const double ms = is_step ? line_.number("ms", none) : none; ms >= 0) table.set("seconds", r.trained_s += ms / 1000);
 }
 

@@ -68,6 +68,7 @@ struct ReadSoFar {
 class RunFile {
  public:
   static constexpr std::size_t kMostRuns = 1000, kMostMarks = 200, kMostTables = 300;
+  static constexpr std::size_t kMostNameBytes = 200, kMostMarkBytes = 500;  // of a column or result, of a mark's text: what is longer is cut
 
   /// Reads on, at most about `most` bytes of whole lines. What stands behind the last line's end is left for later. A file that was replaced, cut or
   /// written anew is read from its start.
@@ -102,5 +103,8 @@ class RunFile {
 
 /// Tells if the file still begins with what was read. @throws DataError if it cannot be read
 bool goes_on(int descriptor, const ReadSoFar& so_far);
+
+/// The text's begin: whole characters of UTF-8 in at most so many bytes.
+std::string_view cut(std::string_view text, std::size_t most);
 
 }  // namespace gemel::monitor

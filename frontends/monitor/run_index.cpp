@@ -1,13 +1,14 @@
 #include "frontends/monitor/run_index.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "engine/base/error.h"
+#include "engine/base/files/descriptor.h"
 #include "engine/base/hash.h"
 
 namespace gemel::monitor {
@@ -20,6 +21,11 @@ constexpr seconds kSearchEvery{2}, kIsQuiet{30};
 // Columns in memory. Runs of as many steps share their x, which leaves room for 100 runs of 100 000 steps in four plots: what a zoom asks for at once.
 constexpr std::size_t kMostColumnBytes = std::size_t{192} << 20, kMostXBytes = std::size_t{64} << 20;
 constexpr std::uintmax_t kMostCache = std::uintmax_t{1} << 30;  // bytes of what is not in use
+
+/// Above any version of a monitor that ran before, by which a page that is still open asks, and exact as a number of JavaScript: microseconds since 1970.
+std::uint64_t first_version() {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::system_clock::now().time_since_epoch()).count());
+}
 
 std::string id_of(const std::string& path, std::size_t run) { return fmt::format("{:016x}", hash_of(path, hash_of(fmt::format("{}", run)))); }
 
@@ -54,8 +60,11 @@ Json words_of(const std::string& start) {
   const Json line = Json::parse(start, nullptr, false);
   Json out = Json::object();
   if (!line.is_object()) return out;
-  for (const char* key : {"model", "parallel", "ranks"})
-    if (line.contains(key) && line[key].is_primitive()) out[key] = line[key];
+  for (const char* key : {"model", "parallel", "ranks"}) {
+    if (!line.contains(key) || !line[key].is_primitive()) continue;
+    out[key] = line[key];
+    if (out[key].is_string()) out[key] = std::string(cut(line[key].get_ref<const std::string&>(), RunFile::kMostNameBytes));
+  }
   return out;
 }
 
@@ -73,7 +82,8 @@ Json summary_beside(const RecordTree& tree, const std::string& path) {
   const auto file = tree.open((std::filesystem::path(path).parent_path() / "summary.json").string());
   if (!file) return out;
   std::string text(std::min<std::uint64_t>(state_of(file->get()).bytes, kMost), '\0');
-  if (::pread(file->get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) return out;
+  const std::int64_t got = read_at(file->get(), 0, std::as_writable_bytes(std::span(text)));
+  text.resize(static_cast<std::size_t>(std::max<std::int64_t>(got, 0)));
   const Json summary = Json::parse(text, nullptr, false);
   if (summary.is_object()) add_scalars(summary, "", out);
   return out;
@@ -81,8 +91,14 @@ Json summary_beside(const RecordTree& tree, const std::string& path) {
 
 }  // namespace
 
-RunIndex::RunIndex(Options options) : options_(std::move(options)), tree_(options_.folder), begun_(std::filesystem::file_time_type::clock::now()) {
-  if (options_.cache) cache_.emplace(*options_.cache);
+RunIndex::RunIndex(Options options)
+    : options_(std::move(options)), tree_(options_.folder), begun_(std::filesystem::file_time_type::clock::now()), version_(first_version()) {
+  if (!options_.cache) return;
+  try {
+    cache_.emplace(*options_.cache);
+  } catch (const DataError& e) {  // a full disk, say
+    options_.warn(fmt::format("{}; the index is kept in memory", e.what()));
+  }
 }
 
 void RunIndex::refresh(const std::function<bool()>& stops) {
@@ -92,7 +108,9 @@ void RunIndex::refresh(const std::function<bool()>& stops) {
     if (stops()) return;
     look_at(path, stops);
     const std::lock_guard lock(mutex_);
-    progress_.files = std::max(progress_.files, ++looked_at);
+    if (++looked_at <= progress_.files) continue;
+    progress_.files = looked_at;
+    if (looked_at == paths_.size()) members_changed_ = ++version_;  // all are known now
   }
   unload();
 }
@@ -104,7 +122,8 @@ void RunIndex::search(const std::function<bool()>& stops) {
   const auto end = Clock::now();
   next_search_ = end + std::max<Clock::duration>(kSearchEvery, 10 * (end - begin));  // a large tree takes at most a tenth of the time
   const std::lock_guard lock(mutex_);
-  if (std::erase_if(records_, [&](const auto& one) { return !std::ranges::binary_search(paths_, one.first); }) > 0) members_changed_ = ++version_;
+  const auto gone = std::erase_if(records_, [&](const auto& one) { return !std::ranges::binary_search(paths_, one.first); });
+  if (gone > 0 || members_changed_ == 0) members_changed_ = ++version_;
   if (std::exchange(progress_.of_files, paths_.size()) != paths_.size()) ++version_;
 }
 
@@ -181,23 +200,27 @@ void RunIndex::read_on(const std::string& path, const Descriptor& file, const st
   }
 }
 
+/// Writes without the lock, as that takes long and answers want it: readers of a record with rows look at nothing that is written into it.
 void RunIndex::save_record(const std::string& path, Record& record) {
   if (!cache_ || is_cache_full_) return;
-  try {
-    if (!std::exchange(record.is_saved, true)) cache_->save(full(path), record.file);
-    for (Run& r : record.file.runs())
-      for (RunTable& t : r.tables) t.table.restore({}, {});
-    record.file.set_has_rows(false);
-  } catch (const DataError& e) {  // a full disk, say: the rows stay here
-    options_.warn(fmt::format("{}; the index is kept in memory", e.what()));
-    record.is_saved = false;
-    is_cache_full_ = true;
+  if (!record.is_saved) {
+    try {
+      cache_->save(full(path), record.file);
+      record.is_saved = true;
+    } catch (const DataError& e) {  // a full disk, say: the rows stay here
+      options_.warn(fmt::format("{}; the index is kept in memory", e.what()));
+      is_cache_full_ = true;
+      return;
+    }
   }
+  const std::lock_guard lock(mutex_);
+  for (Run& r : record.file.runs())
+    for (RunTable& t : r.tables) t.table.restore({}, {});
+  record.file.set_has_rows(false);
 }
 
 /// Rows of records that are quiet go to the cache, and those of others where they take too much.
 void RunIndex::unload() {
-  const std::lock_guard lock(mutex_);
   if (!cache_ || is_cache_full_) return;
   std::vector<std::pair<Clock::time_point, const std::string*>> loaded;
   std::size_t bytes = 0;
@@ -216,7 +239,6 @@ void RunIndex::unload() {
 }
 
 void RunIndex::save() {
-  const std::lock_guard lock(mutex_);
   for (auto& [path, record] : records_)
     if (!record.is_saved) save_record(path, record);
   if (cache_) cache_->shrink(kMostCache, begun_);
@@ -252,7 +274,7 @@ Json RunIndex::runs(std::uint64_t since) const {
   }
   Json out{{"version", version_.load()}, {"folder", tree_.folder().string()}, {"files", progress_.files}, {"of_files", progress_.of_files}};
   out["runs"] = std::move(list);
-  if (members_changed_ > since) out["ids"] = std::move(ids);
+  if (members_changed_ > since && progress_.files >= progress_.of_files) out["ids"] = std::move(ids);
   return out;
 }
 
@@ -269,7 +291,8 @@ std::optional<Json> RunIndex::about(const std::string& run) const {
   if (!found) return std::nullopt;
   Json start = Json::parse(found->run->start, nullptr, false);
   if (!start.is_object()) start = Json::object();
-  Json results = summary_beside(tree_, *found->path);
+  const bool has_summary = found->run == &found->record->file.runs().back() && !found->run->status.empty();  // each run of a record writes it anew
+  Json results = has_summary ? summary_beside(tree_, *found->path) : Json::object();
   for (const auto& [name, value] : found->run->results) results["eval." + name] = value;
   return Json{{"start", std::move(start)}, {"results", std::move(results)}};
 }

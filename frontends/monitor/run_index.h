@@ -30,7 +30,7 @@ struct SeriesName {
   int series = 0;
 };
 
-/// `refresh` is for one thread; everything else for any.
+/// `refresh` and `save` are for one thread; everything else for any.
 class RunIndex {
  public:
   struct Options {
@@ -39,7 +39,7 @@ class RunIndex {
     std::function<void(const std::string& line)> warn;
     std::size_t most_row_bytes = 200u << 20;  // of rows in memory, as long as there is a cache
   };
-  /// @throws DataError if the folder cannot be opened, or the cache's not be made
+  /// Where the cache's folder cannot be made it warns, and does without.  @throws DataError if the folder cannot be opened
   explicit RunIndex(Options options);
 
   /// One look at the folder: finds records, and reads what they have grown by. @param stops  ends it early
@@ -47,12 +47,13 @@ class RunIndex {
   /// Writes what was read since into the cache.
   void save();
 
-  /// Grows with every change.
+  /// Grows with every change, and from one program to the next.
   std::uint64_t version() const { return version_; }
   Progress progress() const;
-  /// The runs that have changed since a version, with their series and what is new of them; and the names of all.
+  /// The runs that have changed since a version, with their series and what is new of them; and the names of all, where these have changed and all are known.
   nlohmann::ordered_json runs(std::uint64_t since) const;
-  /// A run's first line, and its results. Empty if there is no such run.
+  /// A run's first line, and its results: those of the summary.json beside its record if it is the last there, and has ended. Empty if there is no such
+  /// run.
   std::optional<nlohmann::ordered_json> about(const std::string& run) const;
   /// Empty if there is no such curve, or its run is being read anew.  @throws DataError for a range that is none
   std::optional<Curve> curve(const SeriesName& name, Detail detail) const;
@@ -91,13 +92,13 @@ class RunIndex {
   Clock::time_point next_search_ = {};
   bool has_warned_ = false;
   bool is_cache_full_ = false;  // a write has failed: what is there is read, and no more is written
-  mutable std::mutex mutex_;    // of what follows
+  mutable std::mutex mutex_;    // of what follows; the thread of `refresh`, which alone changes the records, reads them without
   mutable ColumnStore<double> xs_;
   mutable ColumnStore<float> values_;
   std::map<std::string, Record> records_;
-  std::uint64_t members_changed_ = 0;
+  std::uint64_t members_changed_ = 0;  // version; 0: none is known yet
   Progress progress_;
-  std::atomic<std::uint64_t> version_ = 1;
+  std::atomic<std::uint64_t> version_;
 };
 
 }  // namespace gemel::monitor

@@ -1,9 +1,12 @@
-// RAII owner of a POSIX file descriptor, and functions that open files.
+// RAII owner of a POSIX file descriptor, and functions that open files and read from them.
 #pragma once
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <span>
 #include <utility>
 
 namespace gemel {
@@ -35,5 +38,9 @@ class Descriptor {
 /// @param flags  of open(2)
 /// @throws DataError `OP: cannot open PATH: ...` if the file cannot be opened or is not a regular file
 Descriptor open_regular(const char* op, const std::filesystem::path& path, int flags);
+
+/// Reads what stands at an offset of an open file.
+/// @return how many bytes came, fewer than wanted where the file ends; -1 with errno if the system refuses
+std::int64_t read_at(int descriptor, std::uint64_t offset, std::span<std::byte> to);
 
 }  // namespace gemel

@@ -146,6 +146,18 @@ Descriptor open_regular(const char* op, const fs::path& path, int flags) {
   return file;
 }
 
+std::int64_t read_at(int descriptor, std::uint64_t offset, std::span<std::byte> to) {
+  std::size_t done = 0;
+  while (done < to.size()) {
+    const ssize_t got = ::pread(descriptor, to.data() + done, to.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -1;
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
 bool is_there(const fs::path& path) { return fs::exists(status_of(path)); }
 bool is_folder(const fs::path& path) { return fs::is_directory(status_of(path)); }
 

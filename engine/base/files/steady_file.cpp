@@ -44,17 +44,11 @@ SteadyFile::SteadyFile(std::filesystem::path path)
     : path_(std::move(path)), file_(open_regular("read", path_, O_RDONLY)), opened_(stamp_of_open(file_, path_)) {}
 
 void SteadyFile::read(std::int64_t offset, std::span<std::byte> out) const {
-  while (!out.empty()) {
-    const ssize_t done = ::pread(file_.get(), out.data(), out.size(), offset);
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail_on("read", "read", path_, errno);
-    if (done == 0) {
-      check_unchanged();
-      throw DataError("read: " + path_.string() + " ends before its byte " + std::to_string(offset));
-    }
-    offset += done;
-    out = out.subspan(static_cast<std::size_t>(done));
-  }
+  const std::int64_t done = read_at(file_.get(), static_cast<std::uint64_t>(offset), out);
+  if (done < 0) fail_on("read", "read", path_, errno);
+  if (static_cast<std::size_t>(done) == out.size()) return;
+  check_unchanged();
+  throw DataError("read: " + path_.string() + " ends before its byte " + std::to_string(offset + done));
 }
 
 void SteadyFile::check_content_unchanged() const { require_unchanged(path_, opened_, stamp_of_open(file_, path_)); }

@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "engine/base/error.h"
@@ -128,7 +130,7 @@ void write_export(RunIndex& index, const fs::path& file) {
   const auto page = monitor::exported_page(index, kMostExport);
   write_file_atomically(file, [&](FileWriter& out) { out.write(page.text); });
   say("gemel: {}: {} runs, {} bytes, at most {} points a curve{}\n", file.string(), page.runs, page.text.size(), page.points,
-      page.left_out == 0 ? "" : fmt::format("; {} older runs are left out", page.left_out));
+      page.left_out == 0 ? "" : fmt::format("; {} runs do not fit", page.left_out));
 }
 
 std::vector<std::string> names_of_machine(const std::string& host) {
@@ -139,6 +141,18 @@ std::vector<std::string> names_of_machine(const std::string& host) {
     out.push_back(out.back().substr(0, out.back().find('.')));
   }
   return out;
+}
+
+/// Where the index lies; nowhere if that is in the folder that is shown, where nothing is written.
+std::optional<fs::path> index_folder(const fs::path& shown) {
+  const auto cache = opencl::ProgramCache::default_folder();
+  if (!cache) return std::nullopt;
+  const fs::path index = *cache / "monitor";
+  std::error_code error;  // of a path that cannot be: who uses it says so
+  const fs::path inside = fs::weakly_canonical(fs::absolute(index, error), error).lexically_relative(fs::canonical(shown, error));
+  if (inside.empty() || *inside.begin() == "..") return index;
+  say("gemel: the cache folder {} is in {}, where nothing is written; the index is kept in memory\n", cache->string(), shown.string());
+  return std::nullopt;
 }
 
 void serve(RunIndex& index, const std::string& host, std::uint16_t port) {
@@ -186,9 +200,7 @@ int monitor(const Arguments& arguments) {
   const fs::path folder = v["folder"].as<std::string>();
   if (!is_folder(folder)) throw UsageError(fmt::format("monitor: '{}' is no folder; accepted: one with runs in it", folder.string()));
   const auto port = static_cast<std::uint16_t>(whole_number(v, "port", 0, 65535));
-  const auto cache = opencl::ProgramCache::default_folder();
-  RunIndex index(
-      {.folder = folder, .cache = cache ? std::optional(*cache / "monitor") : std::nullopt, .warn = [](const std::string& line) { say("gemel: {}\n", line); }});
+  RunIndex index({.folder = folder, .cache = index_folder(folder), .warn = [](const std::string& line) { say("gemel: {}\n", line); }});
   if (const auto file = v["export"].as<std::string>(); !file.empty())
     write_export(index, file);
   else

@@ -141,11 +141,11 @@ void RunScope::end(std::string status) {
     status = "failed";
   }
   if (status == "ok") say_unused_variants();
-  log_.end(status);
   nlohmann::ordered_json all{{"status", status}, {"seconds", seconds}};
   if (session_) all["device"] = train::json_of(facts_of(*session_));
   all.update(summary_);
   log_.summarise(all);
+  log_.end(status);  // last: who follows the log finds the summary there
   if (lost) std::rethrow_exception(lost);
 }
 

@@ -30,7 +30,7 @@ class RunScope {
   RunScope(CommonOptions options, const char* command, const std::vector<std::string>& arguments,
            const nlohmann::ordered_json& about = nlohmann::ordered_json::object());
 
-  /// Runs the body and then writes, however it ended, the trace, the log's last line and summary.json.
+  /// Runs the body and then writes, however it ended, the trace, summary.json and the log's last line.
   /// @return exit status: 0 done, `Launched::failed` interrupted
   /// @throws what the body threw; then the record says "failed". DataError where the trace of a good run cannot be written
   int carry_out(const std::function<void()>& body);

@@ -42,7 +42,7 @@ UsageRecord::~UsageRecord() {
 
 void UsageRecord::run() {
   std::unique_lock lock(mutex_);
-  for (auto next = std::chrono::steady_clock::now() + kPeriod; !stopped_.wait_until(lock, next, [this] { return stops_; }); next += kPeriod) {
+  while (!stopped_.wait_for(lock, kPeriod, [this] { return stops_; })) {  // not by fixed moments: after a halt all that were missed would come at once
     job_.note(line().dump());
     write_notes();
   }

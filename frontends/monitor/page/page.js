@@ -4,7 +4,7 @@
 addEventListener('DOMContentLoaded', () => {
   const $ = id => document.getElementById(id);
   const runs = new Map();  // by id; those chosen have a slot, which is their colour
-  let version = 0, known = new Map(), asking = false, askAgain = false, isFirst = true;
+  let version = 0, known = new Map(), asking = false, askAgain = false, isFirst = true, tableTurn = 0;
   const view = {zoom: {}, axis: 'step', smoothing: 0, isLog: false, zoomTo};
 
   const seen = new IntersectionObserver(entries => {
@@ -25,6 +25,12 @@ addEventListener('DOMContentLoaded', () => {
     const taken = new Set(chosen().map(one => one.slot));
     run.slot = 0;
     while (taken.has(run.slot)) ++run.slot;
+  }
+
+  /// These and no others, with colours in this order.
+  function chooseOnly(wanted) {
+    for (const run of runs.values()) delete run.slot;
+    wanted.forEach(run => choose(run, true));
   }
 
   function zoomTo(kind, range) {
@@ -86,6 +92,7 @@ addEventListener('DOMContentLoaded', () => {
       box.checked = run.slot !== undefined;
       box.dataset.run = run.id;
       box.onchange = () => {
+        isFirst = false;
         choose(run, box.checked);
         show();
       };
@@ -133,13 +140,13 @@ addEventListener('DOMContentLoaded', () => {
   }
 
   async function showTable() {
-    const shown = chosen().slice(0, 12);
+    const shown = chosen().slice(0, 12), turn = ++tableTurn;
     const columns = await Promise.all(shown.map(async run => {
       const key = `${run.status}/${run.marks.length}`;
       if (!run.about || run.aboutKey !== key) [run.about, run.aboutKey] = [await source.about(run.id).catch(() => ({})), key];
       return {start: flat(run.about.start, '', new Map()), results: flat(run.about.results, '', new Map())};
     }));
-    if (shown.length !== Math.min(12, chosen().length)) return;  // another choice since
+    if (turn !== tableTurn) return;  // asked for anew since
     const head = document.createElement('tr');
     head.append(made('th', '', ''), ...shown.map(run => made('th', '', run.name)));
     const rows = [];
@@ -187,12 +194,13 @@ addEventListener('DOMContentLoaded', () => {
         for (const id of [...runs.keys()]) if (!there.has(id)) runs.delete(id);
       }
       const isWhole = news.files >= news.of_files;
-      if (isFirst && runs.size) byAge().slice(0, 5).forEach(run => choose(run, true));
+      const choosesAnew = isFirst;
+      if (choosesAnew) chooseOnly(byAge().slice(0, 5));
       isFirst = isFirst && !(isWhole && runs.size);
       $('folder').textContent = news.folder;
       $('state').textContent = !isWhole ? `reading: ${news.files} of ${news.of_files} records`
-        : source.isLive ? '' : `written to a file${source.leftOut ? `; ${source.leftOut} older runs are left out` : ''}`;
-      show(changed);
+        : source.isLive ? '' : `written to a file${source.leftOut ? `; ${source.leftOut} runs do not fit` : ''}`;
+      show(choosesAnew ? undefined : changed);
     } catch (error) {
       $('state').textContent = `no answer from the monitor (${error.message})`;
     } finally {
@@ -203,14 +211,14 @@ addEventListener('DOMContentLoaded', () => {
   }
 
   $('filter').oninput = showList;
-  $('newest').onclick = () => chooseOnly(listed().slice(0, 5));
-  $('shown').onclick = () => chooseOnly(listed().slice(0, 120));
-  $('none').onclick = () => chooseOnly([]);
-  function chooseOnly(wanted) {
-    for (const run of runs.values()) delete run.slot;
-    wanted.forEach(run => choose(run, true));
+  const choosing = wanted => () => {
+    isFirst = false;
+    chooseOnly(wanted());
     show();
-  }
+  };
+  $('newest').onclick = choosing(() => listed().slice(0, 5));
+  $('shown').onclick = choosing(() => listed().slice(0, 120));
+  $('none').onclick = choosing(() => []);
   const redraw = () => known.forEach(panel => panel.refresh());
   $('smoothing').oninput = event => {
     view.smoothing = Number(event.target.value);
@@ -230,6 +238,6 @@ addEventListener('DOMContentLoaded', () => {
   $('controls').onsubmit = event => event.preventDefault();
   if (matchMedia('(max-width:800px)').matches) $('runs').open = false;
   if (source.isLive) setInterval(showList, 10000);
-  source.listen(newest => newest !== version && look(), () => $('state').textContent = 'no answer from the monitor; trying again');
+  source.listen(newest => newest !== version && look(), look, () => $('state').textContent = 'no answer from the monitor; trying again');
   look();
 });

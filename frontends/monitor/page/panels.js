@@ -11,7 +11,7 @@ const panels = (() => {
   };
   const kOrder = Object.keys(kTitles);
   const kColours = ['#0b3c8c', '#d2480b', '#1f7a36', '#9c36b5', '#b3124d', '#0b7285', '#6b4f1d', '#444444'];
-  const kDashes = [null, [7, 3], [2, 2], [9, 3, 2, 3]];
+  const kDashes = [null, [7, 3], [2, 2], [9, 3, 2, 3], [16, 5]];
   const kMostLines = 120, kMostBands = 12, kMostPoints = 24000;
   // No touch: one finger scrolls the page, and buttons zoom.
   const kNumber = new Intl.NumberFormat('en');
@@ -20,7 +20,11 @@ const panels = (() => {
   // The library's legend is not used, and writes styles that the page's policy refuses.
   Dygraph.PLUGINS = Dygraph.PLUGINS.filter(plugin => plugin !== Dygraph.Plugins.Legend);
 
-  const style = slot => ({colour: kColours[slot % kColours.length], dash: kDashes[slot % kDashes.length]});
+  /// 40 slots look different from each other, the first five of them in grey too.
+  const style = slot => {
+    const round = Math.floor(slot / kColours.length);
+    return {colour: kColours[slot % kColours.length], dash: kDashes[(slot + round) % kDashes.length]};
+  };
   const isShare = name => name === 'cpu' || name.endsWith('busy') || name.endsWith('accuracy');
   const isBytes = name => name.endsWith('bytes');
 
@@ -59,6 +63,7 @@ const panels = (() => {
       this.lines = [];
       this.isStale = true;
       this.isSeen = false;
+      this.undrawn = 0;  // lines beyond kMostLines
       this.element = document.createElement('article');
       this.element.className = 'panel';
       this.element.innerHTML = '<header><h3></h3><button type="button">+</button><button type="button">−</button></header>' +
@@ -141,7 +146,8 @@ const panels = (() => {
       if (!this.isSeen) return;
       this.isStale = false;
       const turn = this.turn = (this.turn || 0) + 1;
-      const wanted = this.lines.filter(line => this.kind !== 'time' || line.clock).slice(0, kMostLines);
+      const all = this.lines.filter(line => this.kind !== 'time' || line.clock), wanted = all.slice(0, kMostLines);
+      this.undrawn = all.length - wanted.length;
       const pixels = this.plot.clientWidth * (window.devicePixelRatio || 1);
       const most = Math.round(Math.min(2000, Math.max(300, pixels), Math.max(100, kMostPoints / Math.max(1, wanted.length))));
       let got;
@@ -270,6 +276,7 @@ const panels = (() => {
         const at = this.kind === 'step' && width > 1 ? `${x - (width - 1) / 2}–${x + (width - 1) / 2}` : Number(x.toPrecision(6));
         this.readout.append(`${{step: 'step', epoch: 'epoch', time: 's', usage: 's'}[this.kind]} ${at}`);
       }
+      if (this.undrawn) this.readout.append(` (${this.undrawn} more lines are not drawn)`);  // first: what does not fit here is hidden
       for (const {line, index, y} of entries.slice(0, 6)) {
         const swatch = document.createElement('span');
         swatch.className = 'swatch';

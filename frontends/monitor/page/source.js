@@ -48,17 +48,25 @@ const source = (() => {
     about: id => ask(`api/about?run=${id}`),
     curve,
     // A page that nobody looks at asks for nothing: a browser has six connections to a server for all of its pages.
-    listen(onVersion, onLost) {
+    listen(onVersion, onOpen, onLost) {
+      const kAgainAfter = 5000;  // ms
       let events = null;
+      const close = () => {
+        if (events) events.close();
+        events = null;
+      };
       const follow = () => {
-        if (document.hidden) {
-          if (events) events.close();
-          events = null;
-        } else if (!events) {
-          events = new EventSource('events');
-          events.onmessage = event => onVersion(Number(event.data));
-          events.onerror = onLost;
-        }
+        if (document.hidden) return close();
+        if (events) return;
+        events = new EventSource('events');
+        events.onmessage = event => onVersion(Number(event.data));
+        events.onopen = () => onOpen();
+        events.onerror = () => {
+          onLost();
+          if (!events || events.readyState !== EventSource.CLOSED) return;  // a browser asks again by itself, but not where it was refused
+          close();
+          setTimeout(follow, kAgainAfter);
+        };
       };
       document.addEventListener('visibilitychange', follow);
       follow();

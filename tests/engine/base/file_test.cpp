@@ -44,6 +44,19 @@ TEST(File, what_cannot_be_read_is_named_with_the_reason) {
             "read: cannot open " + where + "/pipe: it is no regular file; accepted: a regular file");
 }
 
+TEST(File, a_part_is_read_as_far_as_there_is_one) {
+  const TemporaryFolder folder;
+  write_text(folder / "a", "0123456789");
+  const Descriptor file = open_regular("read", folder / "a", O_RDONLY);
+  std::vector<std::byte> part(4);
+  EXPECT_EQ(read_at(file.get(), 3, part), 4);
+  EXPECT_EQ(as_text(part), "3456");
+  EXPECT_EQ(read_at(file.get(), 8, part), 2);
+  EXPECT_EQ(as_text(part), "8956");
+  EXPECT_EQ(read_at(file.get(), 10, part), 0);
+  EXPECT_TRUE(read_at(-1, 0, part) == -1 && errno == EBADF);
+}
+
 TEST(File, an_exception_while_writing_leaves_the_old_file_and_nothing_else) {
   const TemporaryFolder folder;
   write_text(folder / "a", "old");

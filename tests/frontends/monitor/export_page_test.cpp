@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
@@ -41,7 +43,10 @@ TEST(ExportPage, holds_every_run_and_fetches_nothing) {
     if (run["name"] == "a") {
       EXPECT_EQ(data["data"][id]["about"]["start"]["note"], "</script><b>");
     }
-    for (const auto& s : run["series"]) EXPECT_FALSE(data["data"][id]["curves"][std::to_string(s["id"].get<int>())]["x"].empty());
+    for (const auto& s : run["series"]) {
+      const std::size_t points = data["data"][id]["curves"][std::to_string(s["id"].get<int>())]["x"].size();
+      EXPECT_EQ(points, run["name"] == "a" ? 5u : 1251u) << "5 000 steps in cells of four";
+    }
   }
 }
 
@@ -60,6 +65,28 @@ TEST(ExportPage, has_fewer_points_and_then_fewer_runs_where_there_is_no_room) {
   EXPECT_EQ(few.left_out + few.runs, 12u);
   EXPECT_LE(few.text.size(), empty + 100'000);
   EXPECT_NE(message_of<DataError>([&] { exported_page(index, empty + 100); }).find("no run fits in"), std::string::npos);
+}
+
+/// Checks that a run is left out of a page with so many bytes for runs, and an older one that is small is not.
+void expect_left_out(const std::string& run, std::size_t room) {
+  const RecordFolder folder;
+  folder.append("small", start_line() + step_lines(1, 5));
+  folder.append("large", run);
+  std::filesystem::last_write_time(folder.record("small"), std::filesystem::last_write_time(folder.record("large")) - std::chrono::hours(1));
+  RunIndex index(folder.options());
+  index.refresh();
+  const std::size_t most = page_with("").size() + (64 << 10) + room;
+  const ExportedPage page = exported_page(index, most);
+  EXPECT_EQ(page.left_out, 1u);
+  EXPECT_LE(page.text.size(), most);
+  EXPECT_EQ(data_of_page(page.text)["all"]["runs"].at(0)["name"], "small");
+}
+
+TEST(ExportPage, leaves_out_a_run_that_is_too_large_alone_and_counts_what_is_written_longer) {
+  expect_left_out(start_line(",\"note\":\"" + std::string(50'000, 'x') + "\"") + step_lines(1, 5), 30'000);
+  std::string marks = start_line() + step_lines(1, 5);
+  for (int i = 0; i < 200; ++i) marks += "{\"event\":\"" + std::string(500, '<') + "\"}\n";
+  expect_left_out(marks, 300'000);
 }
 
 TEST(ExportPage, of_a_folder_without_runs_is_a_page) {

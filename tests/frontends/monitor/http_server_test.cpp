@@ -132,6 +132,8 @@ TEST_F(MonitorServer, streams_and_connections_have_a_bound_and_newcomers_push_th
     clients.back()->receive_until("data: 1\n\n");
   }
   EXPECT_EQ(status("/events"), 503);
+  const std::string head = answer_to(port(), "/events", "HEAD");
+  EXPECT_TRUE(status_of(head) == 200 && head.find("Content-Type: text/event-stream") != head.npos) << head;
   for (int i = 0; i < 200; ++i) {  // half open: a request that never ends
     clients.push_back(std::make_unique<HttpClient>(port()));
     clients.back()->send("GET / HTTP/1.1\r\nHos");
@@ -145,7 +147,7 @@ TEST_F(MonitorServer, a_request_that_does_not_end_is_given_up) {
   begin({.request_time = milliseconds(50)});
   HttpClient client(port());
   client.send("GET / HTTP/1.1\r\nHost: loc");
-  EXPECT_EQ(status_of(client.receive_all()), 0);  // within the client's patience
+  EXPECT_EQ(client.receive_all(), "");  // within the client's patience, or it throws
 }
 
 TEST_F(MonitorServer, readers_that_do_not_read_are_given_up_and_take_no_more_than_the_bound) {
@@ -157,7 +159,7 @@ TEST_F(MonitorServer, readers_that_do_not_read_are_given_up_and_take_no_more_tha
     clients.push_back(std::make_unique<HttpClient>(port(), 4096));
     clients.back()->send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
   }
-  EXPECT_EQ(status("/"), status("/") == 503 ? 503 : 200);
+  status("/");  // comes after theirs
   EXPECT_LT(resident_kib() - before, 100 << 10) << "40 answers of 8 MiB were wanted, 32 MiB and one more may wait";
   int there = 0;
   for (int i = 0; i < 400 && there != 200; ++i) {

@@ -146,5 +146,17 @@ TEST_F(RunRecord, events_of_other_kinds_are_marks_and_evaluations_are_results) {
   EXPECT_EQ(file_.runs()[0].results.at("accuracy"), 0.75);
 }
 
+TEST_F(RunRecord, names_and_marks_that_are_too_long_are_cut_between_characters) {
+  const std::string begin(199, 'n'), name = begin + "\xc3\xa9 goes on", resumed(900, 'c');
+  append(start_line() + "{\"event\":\"step\",\"step\":1,\"" + name + "\":7}\n{\"event\":\"eval\",\"" + name + "\":0.5}\n{\"event\":\"" + resumed + "\"}\n" +
+         start_line(",\"resumed_from\":\"" + resumed + "\""));
+  read();
+  EXPECT_EQ(column("step", begin.c_str()), (std::vector<float>{7}));
+  EXPECT_EQ(file_.runs()[0].results.at(begin), 0.5);
+  ASSERT_EQ(file_.runs()[0].marks.size(), 2u);
+  EXPECT_EQ(file_.runs()[0].marks[0].text.size(), 500u);
+  EXPECT_EQ(file_.runs()[0].marks[1].text.size(), 500u);
+}
+
 }  // namespace
 }  // namespace gemel::monitor

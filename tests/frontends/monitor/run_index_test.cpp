@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <thread>
 
 #include "frontends/monitor/export_page.h"
@@ -40,6 +41,25 @@ TEST(RunIndex, a_run_that_grows_is_followed) {
   const auto news = index.runs(index.version());
   EXPECT_TRUE(news["runs"].empty());
   EXPECT_FALSE(news.contains("ids"));
+}
+
+TEST(RunIndex, a_page_that_is_open_while_the_monitor_starts_again_hears_of_what_there_is_and_what_has_gone) {
+  const RecordFolder folder;
+  for (const char* run : {"a", "b"}) folder.append(run, start_line() + step_lines(1, 3));
+  std::uint64_t seen = 0;
+  const auto begin = [&] {
+    auto index = std::make_unique<RunIndex>(folder.options());
+    EXPECT_FALSE(index->runs(seen).contains("ids")) << "before the first look nothing is known to have gone";
+    index->refresh();
+    return index;
+  };
+  seen = begin()->version();
+  for (const char* gone : {"b", "a"}) {
+    fs::remove_all(folder.runs() / gone);
+    const auto news = begin()->runs(seen);
+    EXPECT_EQ(news["runs"].size(), gone[0] == 'b' ? 1u : 0u);
+    EXPECT_EQ(news.at("ids").size(), news["runs"].size());
+  }
 }
 
 TEST(RunIndex, a_second_program_reads_nothing_again_that_is_in_the_cache) {
@@ -107,6 +127,21 @@ TEST(RunIndex, without_a_cache_everything_stays_in_memory) {
   EXPECT_FALSE(fs::exists(folder.cache()));
 }
 
+TEST(RunIndex, where_the_cache_cannot_be_made_it_says_so_once_and_everything_stays_in_memory) {
+  const RecordFolder folder;
+  folder.append("a", start_line() + step_lines(1, 30));
+  write_text(folder.cache(), "a file");
+  std::vector<std::string> said;
+  auto options = folder.options();
+  options.warn = [&](const std::string& line) { said.push_back(line); };
+  RunIndex index(options);
+  index.refresh();
+  index.save();
+  EXPECT_EQ(curve_named(index, "a", "loss").cells.size(), 30u);
+  ASSERT_EQ(said.size(), 1u);
+  EXPECT_NE(said[0].find("the index is kept in memory"), std::string::npos) << said[0];
+}
+
 TEST(RunIndex, rows_beyond_the_limit_wait_in_the_cache_and_come_back_when_a_run_grows) {
   const RecordFolder folder;
   auto options = folder.options();
@@ -117,6 +152,9 @@ TEST(RunIndex, rows_beyond_the_limit_wait_in_the_cache_and_come_back_when_a_run_
     index.refresh();
   }
   for (const char* run : {"a", "b", "c"}) EXPECT_EQ(curve_named(index, run, "loss").cells.size(), 400u);
+  RunIndex second(options);
+  second.refresh();
+  EXPECT_EQ(second.progress().bytes, 0u) << "all that was read lies in the cache";
 }
 
 TEST(RunIndex, a_removed_run_goes_and_a_rotated_one_is_read_anew) {
@@ -143,7 +181,7 @@ TEST(RunIndex, no_link_is_followed_and_nothing_but_files_is_opened) {
   fs::create_directories(folder.outside() / "secret");
   write_text(folder.outside() / "secret" / "run.jsonl", start_line() + step_line(1, 42));
   write_text(folder.outside() / "summary.json", "{\"secret\": 42}");
-  folder.append("good", start_line() + step_line(1, 1));
+  folder.append("good", start_line() + step_line(1, 1) + end_line("ok"));
   fs::create_directory_symlink(folder.outside(), folder.runs() / "link");
   fs::create_directory(folder.runs() / "file-link");
   fs::create_symlink(folder.outside() / "secret" / "run.jsonl", folder.runs() / "file-link" / "run.jsonl");
@@ -163,7 +201,6 @@ TEST(RunIndex, no_link_is_followed_and_nothing_but_files_is_opened) {
   fs::rename(folder.runs() / "good", folder.outside() / "moved");
   fs::create_directory_symlink(folder.outside() / "secret", folder.runs() / "good");
   index.refresh();
-  EXPECT_EQ(all["runs"][0]["series"][0]["value"], 1);
   EXPECT_EQ(run_named(index, "good")["series"][0]["value"], 1);
 }
 
@@ -180,6 +217,23 @@ TEST(RunIndex, what_a_run_was_given_and_came_to_is_told) {
   const auto about = index.about(run["id"]);
   EXPECT_EQ(about->at("start")["spec"]["lr"], 0.5);
   EXPECT_EQ(about->at("results").dump(), R"({"status":"failed","last_epoch.val_loss":2,"eval.accuracy":0.5})");
+}
+
+TEST(RunIndex, a_summary_is_of_the_last_run_of_its_record_once_that_has_ended) {
+  const RecordFolder folder;
+  const auto results = [&] {
+    RunIndex index(folder.options());
+    index.refresh();
+    std::vector<std::string> out;
+    for (const char* run : {"a", "a (2)"}) out.push_back(index.about(run_named(index, run)["id"])->at("results").dump());
+    return out;
+  };
+  folder.append("a", start_line() + step_line(1, 1) + end_line("ok") + start_line() + step_line(1, 2));
+  write_text(folder.runs() / "a" / "summary.json", R"({"model":"first"})");
+  EXPECT_EQ(results(), (std::vector<std::string>{"{}", "{}"}));
+  write_text(folder.runs() / "a" / "summary.json", R"({"model":"second"})");
+  folder.append("a", end_line("ok"));
+  EXPECT_EQ(results(), (std::vector<std::string>{"{}", R"({"model":"second"})"}));
 }
 
 TEST(RunIndex, a_hundred_runs_of_a_hundred_thousand_steps_take_a_minute_first_and_then_two_seconds) {

@@ -53,6 +53,18 @@ TEST_F(MonitorProgram, writes_the_page_to_a_file) {
   EXPECT_NE(read_text(folder() / "page.html").find("\"name\":\"a\""), std::string::npos);
 }
 
+TEST_F(MonitorProgram, writes_nothing_into_the_folder_that_it_shows) {
+  const auto cache = records_.runs() / "cache";
+  std::filesystem::create_directory_symlink(records_.runs(), records_.outside() / "link");
+  for (const auto& given : {cache, records_.outside() / "link" / "cache"}) {
+    const Outcome o = run({"monitor", records_.runs().string(), "--export", in_folder("page.html")}, [&] { ::setenv("GEMEL_CACHE_DIR", given.c_str(), 1); });
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_NE(o.err.find("where nothing is written; the index is kept in memory"), std::string::npos) << o.err;
+    EXPECT_NE(o.err.find("1 runs"), std::string::npos) << o.err;
+    EXPECT_FALSE(std::filesystem::exists(cache));
+  }
+}
+
 TEST_F(MonitorProgram, refuses_what_it_cannot_do) {
   expect_refused({"monitor"}, 2, "monitor: no folder is given; accepted: one with runs in it");
   expect_refused({"monitor", in_folder("none")}, 2, "is no folder; accepted: one with runs in it");

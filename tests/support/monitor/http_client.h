@@ -6,6 +6,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -36,12 +37,13 @@ class HttpClient {
     }
     return true;
   }
-  /// What comes until the text is in it, or the other side closes.
+  /// What comes until the text is in it, or the other side closes. @throws std::runtime_error if it does neither for 20 seconds
   std::string receive_until(std::string_view end) {
     std::string out;
     char part[4096];
     while (out.find(end) == out.npos) {
       const auto got = ::recv(socket_.get(), part, sizeof part, 0);
+      if (got < 0 && errno == EAGAIN) throw std::runtime_error("the server neither answers nor closes");
       if (got <= 0) break;
       out.append(part, static_cast<std::size_t>(got));
     }
