@@ -105,6 +105,15 @@ void leave_last_word() {
   if (std::getenv("PRTE_LAUNCHED")) std::this_thread::sleep_for(kAtMost);
 }
 
+/// Of a process that failed before or beside a job, which tells its own end: mpirun ends with 0 where the launcher lets others outlive it.
+void tell_of_end(int status) noexcept {
+  try {
+    if (Launched::here().survives) tell_end(status);
+  } catch (const std::exception&) {
+    // The variable is not the launcher's, which is what failed.
+  }
+}
+
 /// glibc keeps freed blocks for itself, ever larger ones the more of them it has seen: 18 MiB beside resnet50 at batch 1.
 void give_back_large_blocks() {
 #ifdef __GLIBC__
@@ -132,13 +141,16 @@ int main(int count, char** values) {
   } catch (const cli::ReportedError& told) {
     return told.status;
   } catch (const UsageError& e) {
-    if (cli::speaks_for_all())
+    if (cli::speaks_for_all()) {
       cli::print_error(e.what());
-    else
+      cli::tell_of_end(cli::kWrongUsage);
+    } else {
       cli::leave_last_word();
+    }
     return cli::kWrongUsage;
   } catch (const std::exception& e) {
     cli::print_error(worded(e));
+    cli::tell_of_end(cli::Launched::failed());
     return cli::Launched::failed();
   }
 }

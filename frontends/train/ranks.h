@@ -88,6 +88,8 @@ class Ranks {
   virtual void check_same() {}
   /// Returns the state of all ranks for a checkpoint, on rank 0.
   virtual RanksState state() { return {}; }
+  /// Returns the number of parts of a batch that ranks train in any order, so that a checkpoint may lack some (checkpoint/missing_parts.h); 0: whole batches.
+  virtual std::int64_t parts_of_batch() const { return 0; }
   /// Gives all ranks what rank 0 read from a checkpoint: parameters, buffers, the optimizer's state, progress of the run, state of ranks.
   virtual void join_state(nn::Module& /*module*/, optim::Optimizer& /*optimizer*/, RunState& /*state*/) {}
   /// Returns the milliseconds that a step waited for communication, for each step so far, once; none: there are no more.

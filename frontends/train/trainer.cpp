@@ -7,6 +7,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/files/folder_lock.h"
+#include "frontends/train/checkpoint/missing_parts.h"
 #include "frontends/train/evaluation.h"
 
 namespace gemel::train {
@@ -60,6 +61,7 @@ std::optional<std::filesystem::path> Trainer::read_checkpoint(const std::string&
   if (const std::int64_t batch = restored.state.batch; batch > run_.data.batches())
     throw DataError(fmt::format("checkpoint: {} has '{}' for 'batch' in its metadata; accepted: whole numbers, 0..{}, of an epoch's batches", file->string(),
                                 batch, run_.data.batches()));
+  missing_parts_in(restored.state.ranks, ranks_.parts_of_batch());  // refuses those that nobody would train
   for (const std::string& line : restored.warnings) tell("resume: warning: " + line);
   state_ = restored.state;
   resumed_from_ = *file;
@@ -247,7 +249,8 @@ bool Trainer::end_epoch(double seconds, std::int64_t samples) {
   EpochReport report{
       state_.epoch + 1, seconds, static_cast<double>(samples) / std::max(seconds, 1e-9), state_.sums.mean_loss(), run_.task.metrics(state_.sums), {}, {}};
   if (run_.validation && options_.eval_every && report.epoch % options_.eval_every == 0 && !validate(report)) return false;
-  nlohmann::ordered_json line{{"event", "epoch"}, {"epoch", report.epoch}, {"seconds", seconds}, {"train_loss", report.loss}};
+  nlohmann::ordered_json line{
+      {"event", "epoch"}, {"epoch", report.epoch}, {"seconds", seconds}, {"samples", state_.sums.samples}, {"train_loss", report.loss}};
   for (const Metric& m : report.metrics) line["train_" + m.name] = m.value;
   if (report.validation_loss) line["val_loss"] = *report.validation_loss;
   for (const Metric& m : report.validation_metrics) line["val_" + m.name] = m.value;

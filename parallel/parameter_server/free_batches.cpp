@@ -9,15 +9,9 @@
 
 namespace gemel::parallel {
 
-FreeBatches::FreeBatches(std::int64_t samples, std::int64_t batch_size, std::int64_t parts) : samples_(samples), batch_size_(batch_size), parts_(parts) {
+FreeBatches::FreeBatches(std::int64_t samples, std::int64_t batch_size, std::int64_t parts) : parts_(parts) {
   if (parts < 1 || parts > batch_size) throw UsageError(fmt::format("batches: {} parts of {} samples; accepted: 1..{}", parts, batch_size, batch_size));
   size_ = samples / batch_size * parts + std::min(samples % batch_size, parts);
-}
-
-std::int64_t FreeBatches::samples(std::int64_t number) const {
-  const BatchPart p = part(number);
-  const std::int64_t whole = std::min(batch_size_, samples_ - p.batch * batch_size_);
-  return whole / parts_ + (p.part < whole % parts_);
 }
 
 void FreeBatches::start(std::int64_t done, const std::vector<std::int64_t>& missing) {

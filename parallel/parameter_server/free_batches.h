@@ -23,8 +23,6 @@ class FreeBatches {
   /// Number of parts in an epoch.
   std::int64_t size() const { return size_; }
   BatchPart part(std::int64_t number) const { return {number / parts_, number % parts_}; }
-  /// Number of samples of a part.
-  std::int64_t samples(std::int64_t number) const;
 
   /// Begins an epoch of which `done` parts are trained: the first ones but for `missing`, which others of later numbers were done before.
   /// @throws UsageError if there are no such parts
@@ -39,7 +37,7 @@ class FreeBatches {
   std::vector<std::int64_t> missing() const;
 
  private:
-  std::int64_t samples_, batch_size_, parts_, size_;
+  std::int64_t parts_, size_;
   std::int64_t next_ = 0;  // the first that nobody has taken yet
   std::set<std::int64_t> returned_, taken_;
 };

@@ -139,7 +139,7 @@ ServerDelivery ServerConnection::receive() {
 ServerDelivery ServerConnection::receive(ServerMessage::Kind kind, std::size_t numbers, std::size_t reals) {
   ServerDelivery out = receive();
   if (out.message.kind != kind)
-    throw CommError(fmt::format("parameter server: rank {} sent message {} in place of {}", rank_, static_cast<int>(out.message.kind), static_cast<int>(kind)));
+    throw CommError(fmt::format("parameter server: rank {} sent '{}' in place of '{}'", rank_, to_string(out.message.kind), to_string(kind)));
   require(out.message, rank_, numbers, reals);
   return out;
 }
@@ -167,8 +167,8 @@ HostBytes ServerConnection::take_offer() {
 
 void require(const ServerMessage& message, int from, std::size_t numbers, std::size_t reals) {
   if (message.numbers.size() < numbers || message.reals.size() < reals)
-    throw CommError(fmt::format("parameter server: rank {} sent message {} with {} numbers and {} reals; accepted: {} and {} at least", from,
-                                static_cast<int>(message.kind), message.numbers.size(), message.reals.size(), numbers, reals));
+    throw CommError(fmt::format("parameter server: rank {} sent '{}' with {} numbers and {} reals; accepted: {} and {} at least", from, to_string(message.kind),
+                                message.numbers.size(), message.reals.size(), numbers, reals));
 }
 
 }  // namespace gemel::parallel

@@ -1,5 +1,7 @@
 #include "parallel/parameter_server/server_messages.h"
 
+#include <iterator>
+
 #include "engine/base/error.h"
 
 namespace gemel::parallel {
@@ -8,7 +10,13 @@ namespace {
 // magic 4, kind 1, 0 3, numbers 4, reals 4, payload 8; all in the order of this machine's bytes, which the magic number shows
 constexpr std::uint32_t kMagic = 0x50536732;
 
+constexpr std::string_view kKindNames[] = {"hello",     "welcome", "memory", "seen", "ready", "want",      "batch", "parameters", "constants",
+                                           "gradients", "result",  "update", "drop", "send",  "get_state", "state", "lost",       "end"};
+static_assert(std::size(kKindNames) == static_cast<std::size_t>(ServerMessage::Kind::end) + 1);
+
 }  // namespace
+
+std::string_view to_string(ServerMessage::Kind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
 
 std::vector<std::byte> server_frame(const ServerMessage& message, std::uint64_t payload) {
   if (std::ssize(message.numbers) > kServerNumbers || std::ssize(message.reals) > kServerNumbers)

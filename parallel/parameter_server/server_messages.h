@@ -6,7 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 namespace gemel::parallel {
@@ -35,8 +35,8 @@ struct ServerMessage {
     constants,   // to a worker: what is not trained
     gradients,   // to a server: as parameters
     result,      // to server 0: of an evaluation
-    update,      // from server 0 to another: whose gradients to apply
-    drop,        // from server 0 to another: whose gradients to leave
+    update,      // from server 0 to another: whose gradients of which parts to apply, as pairs; rate and weights
+    drop,        // from server 0 to another: whose gradient of which part to leave
     send,        // from server 0 to another: the worker to send the shard to, whose gradients in shared memory are then copied
     get_state,   // from server 0 to another
     state,       // of a shard
@@ -47,6 +47,8 @@ struct ServerMessage {
   std::vector<std::int64_t> numbers = {};
   std::vector<double> reals = {};
 };
+/// "get_state"
+std::string_view to_string(ServerMessage::Kind kind);
 
 constexpr std::int64_t kServerNumbers = std::int64_t{1} << 16;  // most numbers of a message, and most reals
 

@@ -29,9 +29,11 @@ int milliseconds_until(PortClock::time_point end) {
   return static_cast<int>(std::max<std::int64_t>(0, std::chrono::duration_cast<std::chrono::milliseconds>(end - PortClock::now()).count()));
 }
 
-/// A stranger that says nothing is not waited for.
-void limit_wait(int socket, double seconds) {
-  const timeval time{static_cast<time_t>(seconds), static_cast<suseconds_t>((seconds - static_cast<double>(static_cast<time_t>(seconds))) * 1e6)};
+constexpr double kStrangerSeconds = 1;  // to say who it is
+
+/// @param milliseconds  0: no limit
+void limit_wait(int socket, int milliseconds) {
+  const timeval time{milliseconds / 1000, milliseconds % 1000 * 1000};
   ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof time);
 }
 
@@ -41,25 +43,39 @@ void send_at_once(int socket) {
 }
 
 bool send_all(int socket, std::span<const std::byte> bytes) { return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) == std::ssize(bytes); }
-bool receive_all(int socket, std::span<std::byte> bytes) { return ::recv(socket, bytes.data(), bytes.size(), MSG_WAITALL) == std::ssize(bytes); }
+bool receive_all(int socket, std::span<std::byte> bytes, PortClock::time_point end) {
+  const int left = milliseconds_until(end);
+  if (left == 0) return false;
+  limit_wait(socket, left);
+  return ::recv(socket, bytes.data(), bytes.size(), MSG_WAITALL) == std::ssize(bytes);
+}
 
-void say(int socket, const ServerMessage& message, std::string_view token, bool& sent) {
+/// @return whether it was sent
+bool say(int socket, const ServerMessage& message, std::string_view token) {
   std::vector<std::byte> frame = server_frame(message, token.size());
   const auto text = std::as_bytes(std::span(token));
   frame.insert(frame.end(), text.begin(), text.end());
-  sent = send_all(socket, frame);
+  return send_all(socket, frame);
 }
 
-/// A message with a token, from who may be a stranger. @return nothing where it is none
-std::optional<ServerMessage> hear(int socket, std::string_view token) {
+/// A message with a token, from who may be a stranger, who is not waited for. @return nothing where it is none
+std::optional<ServerMessage> hear(int socket, std::string_view token, PortClock::time_point end) {
   constexpr std::uint32_t kFew = 4;
+  end = std::min(end, in(kStrangerSeconds));
   std::array<std::byte, ServerHead::kBytes> bytes{};
-  if (!receive_all(socket, bytes)) return std::nullopt;
+  if (!receive_all(socket, bytes, end)) return std::nullopt;
   const auto head = parse_server_head(bytes, token.size());
   if (!head || head->numbers > kFew || head->reals > kFew || head->payload != token.size()) return std::nullopt;
   std::vector<std::byte> body(head->body_bytes()), said(token.size());
-  if (!receive_all(socket, body) || !receive_all(socket, said) || !std::ranges::equal(said, std::as_bytes(std::span(token)))) return std::nullopt;
+  if (!receive_all(socket, body, end) || !receive_all(socket, said, end) || !std::ranges::equal(said, std::as_bytes(std::span(token)))) return std::nullopt;
   return parse_server_body(*head, body);
+}
+
+/// Of a socket that has shown who is at its other end.
+std::unique_ptr<ServerConnection> connection_over(Descriptor socket, int rank, ServerAlarm& alarm) {
+  limit_wait(socket.get(), 0);
+  send_at_once(socket.get());
+  return std::make_unique<ServerConnection>(std::move(socket), rank, alarm);
 }
 
 Descriptor listening(const std::string& address, int family) {
@@ -92,8 +108,8 @@ std::uint16_t port_of(int socket) {
   return ntohs(at_.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&at_)->sin6_port : reinterpret_cast<const sockaddr_in*>(&at_)->sin_port);
 }
 
-/// @return no socket where it does not answer in time
-Descriptor connected(const WatchEndpoint& endpoint, PortClock::time_point end) {
+/// Begins to connect. @return no socket where there is no way to it
+Descriptor connecting(const WatchEndpoint& endpoint) {
   const bool six = endpoint.address.find(':') != std::string::npos;
   Descriptor socket(::socket(six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0) return socket;
@@ -112,16 +128,36 @@ Descriptor connected(const WatchEndpoint& endpoint, PortClock::time_point end) {
     ::inet_pton(AF_INET, endpoint.address.c_str(), &of.sin_addr);
     length = sizeof of;
   }
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), length) != 0) {
-    if (errno != EINPROGRESS) return Descriptor(-1);
-    pollfd on{socket.get(), POLLOUT, 0};
-    int error = 0;
-    socklen_t size = sizeof error;
-    if (::poll(&on, 1, milliseconds_until(end)) != 1 || ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
-      return Descriptor(-1);
-  }
-  ::fcntl(socket.get(), F_SETFL, ::fcntl(socket.get(), F_GETFL) & ~O_NONBLOCK);
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), length) != 0 && errno != EINPROGRESS) return Descriptor(-1);
   return socket;
+}
+
+bool is_connected(int socket) {
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+}
+
+/// An address of a server that is tried.
+struct Attempt {
+  Descriptor socket;
+  bool is_asked;  // hello was said
+};
+
+/// What comes next, once the socket is ready for it. The server answers one of a rank's hellos, and drops the others.
+/// @return whether it was the answer; without a socket the attempt is over
+bool go_on(Attempt& attempt, int self, std::string_view token, PortClock::time_point end) {
+  const int socket = attempt.socket.get();
+  if (attempt.is_asked) {
+    const auto said = hear(socket, token, end);
+    if (said && said->kind == ServerMessage::Kind::welcome) return true;
+  } else if (is_connected(socket)) {
+    ::fcntl(socket, F_SETFL, ::fcntl(socket, F_GETFL) & ~O_NONBLOCK);
+    attempt.is_asked = say(socket, {ServerMessage::Kind::hello, {self}}, token);
+    if (attempt.is_asked) return false;
+  }
+  attempt.socket = Descriptor(-1);
+  return false;
 }
 
 }  // namespace
@@ -139,7 +175,6 @@ ServerPort::ServerPort(const std::string& interface) : socket_(-1), token_(rando
 }
 
 ServerConnections ServerPort::accept(const std::vector<int>& ranks, ServerAlarm& alarm, double seconds) {
-  constexpr double kStrangerSeconds = 1;
   ServerConnections out;
   const auto end = in(seconds);
   while (out.size() < ranks.size()) {
@@ -154,17 +189,11 @@ ServerConnections ServerPort::accept(const std::vector<int>& ranks, ServerAlarm&
     if (::poll(on, 2, left) <= 0 || on[0].revents == 0) continue;
     Descriptor socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (socket.get() < 0) continue;
-    limit_wait(socket.get(), kStrangerSeconds);
-    const auto said = hear(socket.get(), token_);
+    const auto said = hear(socket.get(), token_, end);
     if (!said || said->kind != ServerMessage::Kind::hello || said->numbers.empty()) continue;
     const auto known = std::ranges::find(ranks, said->numbers[0]);
     if (known == ranks.end() || out.contains(*known)) continue;
-    bool sent = false;
-    say(socket.get(), {ServerMessage::Kind::welcome}, token_, sent);
-    if (!sent) continue;
-    limit_wait(socket.get(), 0);
-    send_at_once(socket.get());
-    out.emplace(*known, std::make_unique<ServerConnection>(std::move(socket), *known, alarm));
+    if (say(socket.get(), {ServerMessage::Kind::welcome}, token_)) out.emplace(*known, connection_over(std::move(socket), *known, alarm));
   }
   socket_ = Descriptor(-1);
   return out;
@@ -173,20 +202,21 @@ ServerConnections ServerPort::accept(const std::vector<int>& ranks, ServerAlarm&
 std::unique_ptr<ServerConnection> connect_to_server(int self, int server, const std::string& announcement, ServerAlarm& alarm, double seconds) {
   const WatchAnnouncement of = WatchAnnouncement::parse(announcement);
   const auto end = in(seconds);
+  std::vector<Attempt> attempts;  // all at once: some may never be answered
   std::vector<std::string> tried;
   for (const WatchEndpoint& endpoint : of.endpoints) {
-    alarm.check();
     tried.push_back(endpoint.text());
-    Descriptor socket = connected(endpoint, std::min(end, in(std::max(0.5, seconds / 2))));
-    if (socket.get() < 0) continue;
-    bool sent = false;
-    say(socket.get(), {ServerMessage::Kind::hello, {self}}, of.token, sent);
-    limit_wait(socket.get(), std::max(0.5, seconds / 2));
-    const auto said = sent ? hear(socket.get(), of.token) : std::nullopt;
-    if (!said || said->kind != ServerMessage::Kind::welcome) continue;
-    limit_wait(socket.get(), 0);
-    send_at_once(socket.get());
-    return std::make_unique<ServerConnection>(std::move(socket), server, alarm);
+    attempts.push_back({connecting(endpoint), false});
+  }
+  while (const int left = milliseconds_until(end)) {
+    alarm.check();
+    std::erase_if(attempts, [](const Attempt& a) { return a.socket.get() < 0; });
+    if (attempts.empty()) break;
+    std::vector<pollfd> on{{alarm.descriptor(), POLLIN, 0}};
+    for (const Attempt& a : attempts) on.push_back({a.socket.get(), static_cast<short>(a.is_asked ? POLLIN : POLLOUT), 0});
+    if (::poll(on.data(), on.size(), left) <= 0) continue;
+    for (std::size_t i = 0; i < attempts.size(); ++i)
+      if (on[i + 1].revents != 0 && go_on(attempts[i], self, of.token, end)) return connection_over(std::move(attempts[i].socket), server, alarm);
   }
   throw CommError(fmt::format("parameter server: rank {} does not reach server {} at any of {} within {:g} s", self, server, fmt::join(tried, ", "), seconds));
 }

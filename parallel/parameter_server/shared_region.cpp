@@ -8,7 +8,6 @@
 
 #include <algorithm>
 
-#include "engine/base/files/descriptor.h"
 #include "engine/base/numbers.h"
 
 namespace gemel::parallel {
@@ -36,14 +35,10 @@ std::unique_ptr<SharedRegion> SharedRegion::make(std::int64_t bytes) {
   ::madvise(memory.first.get(), at(bytes), MADV_POPULATE_WRITE);  // as advised, in large pages, which posix_fallocate does not make
 #endif
   if (::posix_fallocate(file.get(), 0, bytes) != 0) return nullptr;
-  const int descriptor = ::fcntl(file.get(), F_DUPFD_CLOEXEC, 0);
-  if (descriptor < 0) return nullptr;
-  return std::unique_ptr<SharedRegion>(new SharedRegion(descriptor, std::move(memory)));
+  return std::unique_ptr<SharedRegion>(new SharedRegion(std::move(file), std::move(memory)));
 }
 
-SharedRegion::~SharedRegion() { ::close(descriptor_); }
-
-SharedRegion::Place SharedRegion::place() const { return {::getpid(), descriptor_, memory_.bytes}; }
+SharedRegion::Place SharedRegion::place() const { return {::getpid(), file_.get(), memory_.bytes}; }
 
 HostBytes see_region(const SharedRegion::Place& place, std::span<const std::byte> nonce) {
   if (place.process <= 0 || place.descriptor < 0 || place.bytes < std::ssize(nonce)) return {};

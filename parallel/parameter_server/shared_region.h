@@ -3,10 +3,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 
+#include "engine/base/files/descriptor.h"
 #include "engine/base/host_view.h"
 
 namespace gemel::parallel {
@@ -20,18 +19,14 @@ class SharedRegion {
   };
   /// Reserves memory, in large pages where the system gives them. @return null if the system has none, or makes no such files
   static std::unique_ptr<SharedRegion> make(std::int64_t bytes);
-  ~SharedRegion();
-  SharedRegion(const SharedRegion&) = delete;
-  SharedRegion& operator=(const SharedRegion&) = delete;
-
   Place place() const;
   std::span<std::byte> bytes() const { return {memory_.first.get(), static_cast<std::size_t>(memory_.bytes)}; }
   /// The same memory, mapped as long as someone holds it.
   const HostBytes& memory() const { return memory_; }
 
  private:
-  SharedRegion(int descriptor, HostBytes memory) : descriptor_(descriptor), memory_(std::move(memory)) {}
-  int descriptor_;
+  SharedRegion(Descriptor file, HostBytes memory) : file_(std::move(file)), memory_(std::move(memory)) {}
+  Descriptor file_;
   HostBytes memory_;
 };
 

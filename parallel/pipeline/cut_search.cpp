@@ -20,7 +20,7 @@ std::optional<FoundCut> dynamic_program(const PieceCosts& costs, Least what) {
     for (int end = s + 1; end <= units - (stages - s - 1); ++end) {
       double& least = best[at(s) + 1][at(end)];
       for (int begin = end - 1; begin >= s; --begin) {
-        const std::int64_t bytes = costs.bytes(s, 0, begin, end);
+        const std::int64_t bytes = costs.bytes(s, 0, begin, end) + costs.recomputed_bytes(begin, end);
         const double share = static_cast<double>(bytes) / static_cast<double>(costs.limit(s));
         if (what == Least::time && bytes > costs.limit(s)) break;
         // What grows with the piece, whatever crosses its boundaries, ends the search when it is too much.
@@ -58,6 +58,8 @@ class BranchAndBound {
   struct Stage {
     double seconds = 0;
     std::vector<std::int64_t> bytes;  // [moment]
+    std::int64_t recomputed = 0;      // of the largest piece
+    std::int64_t peak() const { return std::ranges::max(bytes) + recomputed; }
   };
 
   void place(int piece, int begin) {
@@ -83,17 +85,20 @@ class BranchAndBound {
     const int s = piece % costs_.stages();
     Stage& stage = stages_[at(s)];
     const double before = stage.seconds;
+    const std::int64_t recomputed_before = stage.recomputed;
     stage.seconds += costs_.seconds(piece, begin, end);
+    stage.recomputed = std::max(stage.recomputed, costs_.recomputed_bytes(begin, end));
     for (std::size_t m = 0; m < stage.bytes.size(); ++m) stage.bytes[m] += costs_.bytes(piece, static_cast<int>(m), begin, end);
-    const bool fits = what_ == Least::memory || std::ranges::max(stage.bytes) <= costs_.limit(s);
+    const bool fits = what_ == Least::memory || stage.peak() <= costs_.limit(s);
     if (fits && worth(s) < best_.worst && has_room(piece + 1, end)) place(piece + 1, end);
     stage.seconds = before;
+    stage.recomputed = recomputed_before;
     for (std::size_t m = 0; m < stage.bytes.size(); ++m) stage.bytes[m] -= costs_.bytes(piece, static_cast<int>(m), begin, end);
   }
 
   double worth(int s) const {
     const Stage& stage = stages_[at(s)];
-    return what_ == Least::time ? stage.seconds : static_cast<double>(std::ranges::max(stage.bytes)) / static_cast<double>(costs_.limit(s));
+    return what_ == Least::time ? stage.seconds : static_cast<double>(stage.peak()) / static_cast<double>(costs_.limit(s));
   }
 
   /// Whether the stages of the pieces left can take the units left and stay below the best so far.
@@ -136,11 +141,12 @@ class BranchAndBound {
 
 }  // namespace
 
-PieceCosts::PieceCosts(const PartitionProblem& problem) : problem_(problem), compute_s_{0}, fixed_{0}, activations_{0} {
+PieceCosts::PieceCosts(const PartitionProblem& problem) : problem_(problem), compute_s_{0}, fixed_{0}, activations_{0}, recomputed_{0} {
   for (const PipelineUnit& unit : problem.units) {
     compute_s_.push_back(compute_s_.back() + unit.forward_s + unit.backward_s + unit.step_s / problem.shape.micro_batches);
-    fixed_.push_back(fixed_.back() + problem.parameter_copies * unit.parameter_bytes + unit.recomputed_bytes + unit.other_bytes);
+    fixed_.push_back(fixed_.back() + problem.parameter_copies * unit.parameter_bytes + unit.other_bytes);
     activations_.push_back(activations_.back() + unit.activation_bytes);
+    recomputed_.push_back(recomputed_.back() + unit.recomputed_bytes);
   }
   const Schedule schedule = make_schedule(problem.shape);
   for (int s = 0; s < schedule.stages; ++s) held_.push_back(held_at_most(schedule, s));
@@ -161,7 +167,7 @@ std::int64_t PieceCosts::bytes(int piece, int moment, int begin, int end) const 
 }
 
 std::int64_t PieceCosts::bytes_of_one(int begin, int end) const {
-  return fixed_[at(end)] - fixed_[at(begin)] + activations_[at(end)] - activations_[at(begin)];
+  return fixed_[at(end)] - fixed_[at(begin)] + activations_[at(end)] - activations_[at(begin)] + recomputed_bytes(begin, end);
 }
 
 std::optional<FoundCut> find_cut(const PieceCosts& costs, Least what) {

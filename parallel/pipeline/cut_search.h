@@ -27,14 +27,16 @@ class PieceCosts {
   /// Number of moments of a stage at which it may hold most memory. The stage's memory at a moment is the sum of its pieces'.
   int moments(int stage) const { return static_cast<int>(held_[static_cast<std::size_t>(stage)].size()); }
   std::int64_t bytes(int piece, int moment, int begin, int end) const;
-  /// Bytes of the parameters and of the activations of one micro-batch.
+  /// Bytes that a backward pass recomputes, besides: of a stage's pieces one at a time.
+  std::int64_t recomputed_bytes(int begin, int end) const { return recomputed_[static_cast<std::size_t>(end)] - recomputed_[static_cast<std::size_t>(begin)]; }
+  /// Bytes of the parameters, of the activations of one micro-batch, and of what is recomputed.
   std::int64_t bytes_of_one(int begin, int end) const;
 
  private:
   const PartitionProblem& problem_;
-  std::vector<double> compute_s_;                    // [unit] sum over all units before it
-  std::vector<std::int64_t> fixed_, activations_;    // [unit] bytes of all units before it: fixed, and for each micro-batch
-  std::vector<std::vector<std::vector<int>>> held_;  // [stage][moment][virtual stage]
+  std::vector<double> compute_s_;                               // [unit] sum over all units before it
+  std::vector<std::int64_t> fixed_, activations_, recomputed_;  // [unit] bytes of all units before it: fixed, for each micro-batch, and recomputed
+  std::vector<std::vector<std::vector<int>>> held_;             // [stage][moment][virtual stage]
 };
 
 /// The quantity of the worst stage that is minimised.

@@ -33,9 +33,13 @@ Partition measured(const PieceCosts& costs, const std::vector<int>& first) {
   Partition out{first, std::vector<double>(at(costs.stages()), 0), std::vector<std::int64_t>(at(costs.stages()), 0)};
   const auto end = [&](int piece) { return piece + 1 < costs.pieces() ? first[at(piece) + 1] : costs.units(); };
   for (int s = 0; s < costs.stages(); ++s) {
-    for (int piece = s; piece < costs.pieces(); piece += costs.stages()) out.stage_s[at(s)] += costs.seconds(piece, first[at(piece)], end(piece));
+    std::int64_t recomputed = 0;  // by one piece at a time
+    for (int piece = s; piece < costs.pieces(); piece += costs.stages()) {
+      out.stage_s[at(s)] += costs.seconds(piece, first[at(piece)], end(piece));
+      recomputed = std::max(recomputed, costs.recomputed_bytes(first[at(piece)], end(piece)));
+    }
     for (int moment = 0; moment < costs.moments(s); ++moment) {
-      std::int64_t bytes = 0;
+      std::int64_t bytes = recomputed;
       for (int piece = s; piece < costs.pieces(); piece += costs.stages()) bytes += costs.bytes(piece, moment, first[at(piece)], end(piece));
       out.stage_bytes[at(s)] = std::max(out.stage_bytes[at(s)], bytes);
     }

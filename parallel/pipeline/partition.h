@@ -30,7 +30,7 @@ struct PartitionProblem {
 
 /// A partition of the chain. A stage's time is that of its computation at its device's speed and of its messages: an activation one way and a gradient of the
 /// same size the other way. Its memory has all copies of its parameters, the activations of the micro-batches that the schedule makes it hold, what one
-/// backward pass recomputes, and other_bytes.
+/// backward pass recomputes, of its pieces the largest, and other_bytes.
 struct Partition {
   std::vector<int> first;                 // [piece] its first unit; it ends before the next piece's
   std::vector<double> stage_s;            // [stage] for a micro-batch, with its part of what is done once a step

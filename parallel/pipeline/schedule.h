@@ -49,8 +49,8 @@ struct Action {
 std::string to_string(const Action& action);
 
 /// The actions of all stages. An activation is sent from a piece to the next one, a gradient to the one before. Messages of one tag are sent and received in
-/// the order of micro-batches. Messages of different tags may be in different orders at both ends, so transports must keep tags apart. No send waits for its
-/// receive: see `deadlock_without_buffers`.
+/// the order of micro-batches. Messages of different tags may be in different orders at both ends, so transports must keep tags apart. No send may wait for its
+/// receive: in 1f1b a stage sends an activation while the next one sends a gradient back.
 struct Schedule {
   int stages, virtual_stages, micro_batches;
   std::vector<std::vector<Action>> actions;  // [stage] in order

@@ -9,7 +9,6 @@
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
-#include "parallel/pipeline/schedule_progress.h"
 
 namespace gemel::parallel {
 namespace {
@@ -69,9 +68,9 @@ void check_messages(const Schedule& schedule) {
     }
 }
 
-/// The stages that wait for each other, each for the next one and the last for the first, from the lowest one on; "" where all are at their end.
-template <class Waits>
-std::string circle(const Schedule& schedule, const Progress& progress, Waits waits) {
+}  // namespace
+
+std::string circle(const Schedule& schedule, const Progress& progress, const std::function<std::optional<Action>(int)>& waits) {
   if (progress.finished()) return "";
   int stage = 0;
   while (!progress.next(stage)) ++stage;
@@ -92,8 +91,6 @@ std::string circle(const Schedule& schedule, const Progress& progress, Waits wai
   return fmt::format("{}", fmt::join(texts, "; "));
 }
 
-}  // namespace
-
 void check(const Schedule& schedule) {
   if (schedule.stages < 1 || schedule.virtual_stages < 1 || schedule.micro_batches < 1 || schedule.actions.size() != at(schedule.stages))
     throw InternalError(fmt::format("pipeline: a schedule of {} stages, {} virtual stages and {} micro-batches for {} stages", schedule.stages,
@@ -107,19 +104,6 @@ void check(const Schedule& schedule) {
   const auto waits = [&](int stage) { return progress.waits_for(stage); };
   progress.run_all(waits, [](int, const Action&) {});
   if (const std::string stuck = circle(schedule, progress, waits); !stuck.empty()) throw InternalError("pipeline: " + stuck);
-}
-
-std::string deadlock_without_buffers(const Schedule& schedule) {
-  Progress progress(schedule);
-  const auto waits = [&](int stage) -> std::optional<Action> {
-    const Action& a = *progress.next(stage);
-    if (!a.is_send()) return progress.waits_for(stage);
-    const Action receive{a.kind == Kind::send_activation ? Kind::receive_activation : Kind::receive_gradient, schedule.other_piece(a), a.micro_batch};
-    const Action* const there = progress.next(schedule.peer(a));
-    return there && *there == receive ? std::nullopt : std::optional(receive);
-  };
-  progress.run_all(waits, [](int, const Action&) {});
-  return circle(schedule, progress, waits);
 }
 
 }  // namespace gemel::parallel

@@ -1,8 +1,11 @@
 // Checks that a schedule can be run, without devices, messages or time.
 #pragma once
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "parallel/pipeline/schedule.h"
+#include "parallel/pipeline/schedule_progress.h"
 
 namespace gemel::parallel {
 
@@ -13,9 +16,8 @@ namespace gemel::parallel {
 /// @throws InternalError naming the stage and the first wrong action, or the actions that wait for each other
 void check(const Schedule& schedule);
 
-/// Returns the actions that would deadlock if each send waited for its receive to begin; "" if none would. 1f1b deadlocks with at least two stages and
-/// micro-batches: one stage sends an activation while the next one sends a gradient back.
-/// @param schedule  passes `check`
-std::string deadlock_without_buffers(const Schedule& schedule);
+/// Describes the stages that wait for each other, each for the next one and the last for the first, from the lowest one on; "" where all are at their end.
+/// @param progress  in which no stage can go on  @param waits  what a stage's next action waits for
+std::string circle(const Schedule& schedule, const Progress& progress, const std::function<std::optional<Action>(int stage)>& waits);
 
 }  // namespace gemel::parallel

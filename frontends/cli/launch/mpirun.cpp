@@ -217,8 +217,8 @@ JobEnd end_of(pid_t mpirun, const Launched& launched, const MpirunErrors& errors
 void tell_how_it_ended(const ToldByRanks& ranks, const Launched& launched, JobEnd& end) {
   const auto loss = ranks.loss_of_rank_0(Clock::now());
   if (end.status == 0 || ranks.status() || loss) end.status = ranks.status().value_or(Launched::kToldFailure);
+  if (ranks.status() || loss) end.lost_early = false;  // a line has said why
   if (!loss) return;
-  end.lost_early = false;
   say("gemel: {}\n", loss->lost.text());
   tell_loss(launched, loss->by, loss->lost);
 }

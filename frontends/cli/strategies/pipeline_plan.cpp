@@ -68,12 +68,20 @@ Specs micro_batch_of(const Specs& shard, int parts) {
   return out;
 }
 
+/// Of modules that are given.
+void check_count(const std::vector<std::string>& modules, const parallel::PipelineShape& shape) {
+  if (modules.empty() || std::ssize(modules) + 1 == shape.pieces()) return;
+  throw UsageError(fmt::format("--stages: {} cuts the model into {} pieces; accepted: {}, {} a stage", fmt::join(modules, ","), modules.size() + 1,
+                               shape.pieces(), shape.virtual_stages == 1 ? "one" : std::to_string(shape.virtual_stages)));
+}
+
 }  // namespace
 
 PipelineOptions PipelineOptions::measured(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& shard,
                                           distributed::PipelineMeans means) const {
   const int most = means.shape.micro_batches;
   means.shape = shape(communication.size());
+  check_count(modules, means.shape);
   means.modules = modules;
   const int fewest = schedule == parallel::ScheduleKind::interleaved ? means.shape.stages : 1;
   PipelineOptions out = *this;
@@ -101,9 +109,7 @@ PlannedPipeline PipelineOptions::plan(Session& session, parallel::CommunicationT
   means.shape = shape(communication.size());
   means.shape.micro_batches = parts;
   PlannedPipeline out{.micro_batch = micro_batch_of(shard, parts), .modules = modules};
-  if (const int pieces = means.shape.pieces(); !modules.empty() && std::ssize(modules) + 1 != pieces)
-    throw UsageError(fmt::format("--stages: {} cuts the model into {} pieces; accepted: {}, {} a stage", fmt::join(modules, ","), modules.size() + 1, pieces,
-                                 means.shape.virtual_stages == 1 ? "one" : std::to_string(means.shape.virtual_stages)));
+  check_count(modules, means.shape);
   if (modules.empty() && means.shape.pieces() > 1) out.modules = distributed::balanced_cuts(session, communication, task, out.micro_batch, means).modules;
   out.plan = {.cuts = out.modules, .shape = means.shape, .options = means.stage, .trains = means.trains};
   return out;

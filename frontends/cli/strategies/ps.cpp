@@ -32,6 +32,10 @@ void add_ps_options(po::options_description& options, Purpose purpose) {
   option("backup", po::value<std::int64_t>()->default_value(0), "with --staleness 0: workers whose gradients a step does without, the last ones to come");
 }
 
+[[noreturn]] void refuse_without_updates(const char* style) {
+  throw UsageError(fmt::format("--parallel {}: there are no updates for servers to make; accepted: with train and bench train; here ddp", style));
+}
+
 /// What a rank is: server 0, another server, or a worker.
 class ServedModel : public WholeModel {
  public:
@@ -128,8 +132,7 @@ class ParameterServerStrategy : public Strategy {
   int copy(int rank, int ranks) const override { return std::clamp(rank - servers_, 0, copies(ranks) - 1); }
   Sharer sharer() const override { return {"worker", "workers"}; }
   void check(Purpose purpose, std::int64_t batch_size, int ranks) const override {
-    if (purpose != Purpose::train)
-      throw UsageError(fmt::format("--parallel {}: there are no updates for servers to make; accepted: with train and bench train; here ddp", name()));
+    if (purpose != Purpose::train) refuse_without_updates(name());
     check_shards(batch_size, ranks);
   }
   std::int64_t steps_per_batch(int ranks) const override { return rule_.synchronous() ? 1 : copies(ranks); }
@@ -161,8 +164,7 @@ std::optional<std::int64_t> staleness_option(const std::string& text) {
 }
 
 std::shared_ptr<const Strategy> make_ps(const Style& style, const po::variables_map& v, const ParallelOptions& common) {
-  if (!v.count("servers"))
-    throw UsageError(fmt::format("--parallel {}: there are no updates for servers to make; accepted: with train and bench train; here ddp", style.name));
+  if (!v.count("servers")) refuse_without_updates(style.name);
   const std::string with = fmt::format("with --parallel {}, ", style.name);
   refuse_given(v, std::array{"bucket-mb", "first-bucket-mb", "compression", "collective"},
                with + "whose workers send whole gradients to servers; accepted: with --parallel ddp");

@@ -1,7 +1,6 @@
 #include "frontends/distributed/parameter_server/parameter_server.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -12,6 +11,7 @@
 #include "engine/device/device_access.h"
 #include "frontends/distributed/notices.h"
 #include "frontends/distributed/parameter_server/run_outlines.h"
+#include "frontends/train/checkpoint/missing_parts.h"
 
 namespace gemel::distributed {
 
@@ -65,8 +65,9 @@ void ParameterServer::begin() {
     const parallel::ServerPeers::Event event = peers_->next();
     if (event.gone) fail_without(event.rank, event.why, *alarm_);
     parallel::require(event.delivery.message, event.rank, 1, 0);
-    if (event.delivery.message.kind != Kind::ready || event.delivery.message.numbers[0] != static_cast<std::int64_t>(shards_.fingerprint()))
-      throw CommError(fmt::format("parameter server: rank {} divides the parameters otherwise than rank 0; accepted: the same model", event.rank));
+    if (const Kind kind = event.delivery.message.kind; kind != Kind::ready)
+      throw CommError(fmt::format("parameter server: rank {} sent '{}' in place of '{}'", event.rank, to_string(kind), to_string(Kind::ready)));
+    shards_.require_same(event.rank, event.delivery.message.numbers[0]);
     std::erase(starting, event.rank);
   }
   may_lose_ = options_.begins && options_.begins();
@@ -93,7 +94,7 @@ void ParameterServer::send(int rank, const ServerMessage& message, std::span<con
 void ParameterServer::handle(const parallel::ServerPeers::Event& event) {
   if (event.gone) return lose(event.rank, event.why);
   const ServerMessage& said = event.delivery.message;
-  if (options_.is_server(event.rank)) throw CommError(fmt::format("parameter server: server {} sent message {}", event.rank, static_cast<int>(said.kind)));
+  if (options_.is_server(event.rank)) throw CommError(fmt::format("parameter server: server {} sent '{}' out of turn", event.rank, to_string(said.kind)));
   Worker& worker = workers_.at(event.rank);
   if (said.kind == Kind::want && worker.doing == Doing::starts)
     worker.doing = Doing::waits;
@@ -102,7 +103,7 @@ void ParameterServer::handle(const parallel::ServerPeers::Event& event) {
   else if (said.kind == Kind::result && worker.doing == Doing::evaluates)
     take_result(event.rank, event.delivery);
   else
-    throw CommError(fmt::format("parameter server: rank {} sent message {} out of turn", event.rank, static_cast<int>(said.kind)));
+    throw CommError(fmt::format("parameter server: rank {} sent '{}' out of turn", event.rank, to_string(said.kind)));
 }
 
 void ParameterServer::take_gradient(int rank, const ServerDelivery& delivery) {
@@ -110,11 +111,13 @@ void ParameterServer::take_gradient(int rank, const ServerDelivery& delivery) {
   parallel::require(delivery.message, rank, 1, 4);
   const WorkerMemory* const memory = memory_of(rank);
   const std::int64_t number = *worker.number, shard = memory ? 0 : shard_->bytes();
-  if (delivery.message.numbers[0] != number || std::ssize(delivery.payload) != shard + std::ssize(statistics_))
+  if (delivery.message.numbers[0] != number)
+    throw CommError(fmt::format("parameter server: rank {} sent the gradient of part {}; accepted: {}", rank, delivery.message.numbers[0], number));
+  if (std::ssize(delivery.payload) != shard + std::ssize(statistics_))
     throw CommError(
         fmt::format("parameter server: rank {} sent a gradient of {} bytes; accepted: {}", rank, delivery.payload.size(), shard + std::ssize(statistics_)));
   worker.number.reset();
-  if (std::exchange(worker.is_late, false)) return drop(rank);  // others have its part
+  if (std::exchange(worker.is_late, false)) return drop(rank, number);  // others have its part
   worker.doing = Doing::has_trained;
   gradients_.push_back(
       {.worker = rank,
@@ -257,9 +260,9 @@ void ParameterServer::keep_gradients_of(int worker) {
   }
 }
 
-void ParameterServer::drop(int rank) {
+void ParameterServer::drop(int rank, std::int64_t number) {
   if (staleness_.is_under_way(rank)) staleness_.drop(rank);
-  tell_servers({Kind::drop, {rank}});
+  tell_servers({Kind::drop, {rank, number}});
   workers_.at(rank).doing = Doing::waits;
 }
 
@@ -269,7 +272,7 @@ void ParameterServer::recall() {
   while (std::ranges::any_of(workers_, trains)) handle(peers_->next());
   for (const Gradient& g : std::exchange(gradients_, {})) {
     if (parts_) parts_->give_back(g.number);
-    drop(g.worker);
+    drop(g.worker, g.number);
   }
 }
 
@@ -321,13 +324,12 @@ void ParameterServer::gather() {
 train::RanksState ParameterServer::state() {
   gather();
   train::RanksState out;
-  if (!parts_) return out;
-  if (const std::vector<std::int64_t> missing = parts_->missing(); !missing.empty()) out.texts[kMissing] = fmt::format("{}", fmt::join(missing, " "));
+  if (parts_) train::put_missing_parts(out, parts_->missing(), parts_of_batch());
   return out;
 }
 
 void ParameterServer::join_state(nn::Module&, optim::Optimizer&, train::RunState& state) {
-  if (const auto found = state.ranks.texts.find(kMissing); found != state.ranks.texts.end()) missing_ = numbers_in_text(found->second);
+  missing_ = train::missing_parts_in(state.ranks, parts_of_batch());
 }
 
 void ParameterServer::end() {

@@ -39,6 +39,7 @@ class ParameterServer : public train::Ranks, public train::Stepper {
   // ---- ranks of a trainer
   double weight(const train::Task&, const datasets::Batch& batch) const override { return static_cast<double>(batch.samples); }
   train::RanksState state() override;
+  std::int64_t parts_of_batch() const override { return options_.parts(); }
   void join_state(nn::Module& module, optim::Optimizer& optimizer, train::RunState& state) override;
   std::optional<train::Staleness> next_staleness() override;
 
@@ -96,7 +97,7 @@ class ParameterServer : public train::Ranks, public train::Stepper {
   train::Sums update(std::vector<Gradient> gradients, double rate);
   void update_statistics(const std::vector<Gradient>& gradients, std::span<const double> weights);
   void leave_late_ones();
-  void drop(int worker);
+  void drop(int worker, std::int64_t number);
   void begin_epoch(std::int64_t epoch, std::int64_t first_step);
   void begin_evaluation();
 

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <sstream>
-
 #include "engine/base/error.h"
 #include "frontends/distributed/notices.h"
 
@@ -24,14 +22,6 @@ std::vector<NamedValue> untrained(const nn::Module& module) {
   std::vector<NamedValue> out;
   for (NamedValue& p : module.parameters().parameters())
     if (!p.value.wants_gradient()) out.push_back(p);
-  return out;
-}
-
-std::vector<std::int64_t> numbers_in_text(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::int64_t> out;
-  for (std::int64_t number = 0; in >> number;) out.push_back(number);
-  if (!in.eof()) throw DataError(fmt::format("checkpoint: '{}' for '{}'; accepted: numbers with spaces between", text, kMissing));
   return out;
 }
 

@@ -1,7 +1,6 @@
 // What a server knows of a run without its samples: numbers of batches, and what is not trained.
 #pragma once
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "datasets/loading/batch.h"
@@ -29,11 +28,6 @@ class OutlinedBatches : public datasets::BatchSource {
 
 /// Parameters that are not trained.
 std::vector<NamedValue> untrained(const nn::Module& module);
-
-/// In a checkpoint: parts of the epoch's batches that are not trained, before the first that nobody had taken.
-inline constexpr const char* kMissing = "missing_parts";
-/// @throws DataError for text that is not numbers with spaces between
-std::vector<std::int64_t> numbers_in_text(const std::string& text);
 
 /// Sums of a message. @throws CommError where they are none
 train::Sums checked_sums(std::span<const double> numbers, int from);

@@ -66,7 +66,8 @@ train::Sums ParameterServer::update(std::vector<Gradient> gradients, double rate
   }
   const parallel::GradientAge age = options_.rule.synchronous() ? staleness_.apply_together(ranks) : staleness_.apply(ranks[0]);
   rate *= parallel::rate_factor(options_.rule, age);
-  ServerMessage message{Kind::update, {ranks.begin(), ranks.end()}, {rate}};
+  ServerMessage message{Kind::update, {}, {rate}};
+  for (const Gradient& g : gradients) message.numbers.insert(message.numbers.end(), {g.worker, g.number});
   message.reals.insert(message.reals.end(), weights.begin(), weights.end());
   tell_servers(message);
   shard_->update(parts, reached, rate);

@@ -7,6 +7,7 @@
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
 #include "engine/device/device_access.h"
+#include "engine/ops/ops.h"
 #include "frontends/distributed/notices.h"
 #include "frontends/distributed/parameter_server/run_outlines.h"
 #include "parallel/ddp/gradient_memory.h"
@@ -60,11 +61,12 @@ void ServerWorker::attach(const optim::Optimizer& optimizer, const train::StepOp
 void ServerWorker::join_gradients(Values& gradients) {
   for (std::size_t i = 0; i < gradients.size(); ++i) reached_[i] = static_cast<bool>(gradients[i]);
   if (clip_norm_) optimizer_->clip_norm(gradients, *clip_norm_);
-  // Where a parameter's gradient was computed elsewhere it is brought to its place, from which it is sent.
+  // Where a parameter's gradient was computed elsewhere it is brought to its place, from which it is sent. A place that this step does not reach is sent, too,
+  // and another worker may reach it: it must not hold the gradient of an earlier step.
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i]) continue;
     const Value place = dense_gradient_place(optimizer_->parameters()[i].value);
-    if (gradients[i].storage() != place.storage()) apply(copy_def(), list(gradients[i].detached()), {}, std::span(&place, 1));
+    Value from = gradients[i] ? gradients[i].detached() : full(session_, place.spec(), 0);
+    if (from.storage() != place.storage()) apply(copy_def(), list(std::move(from)), {}, std::span(&place, 1));
   }
 }
 
@@ -96,7 +98,7 @@ std::optional<ServerWorker::Order> ServerWorker::next_order() {
   try {
     const ServerDelivery said = to(0).receive();
     if (said.message.kind == Kind::end) return std::nullopt;
-    if (said.message.kind != Kind::batch) throw CommError(fmt::format("parameter server: server 0 sent message {}", static_cast<int>(said.message.kind)));
+    if (said.message.kind != Kind::batch) throw CommError(fmt::format("parameter server: server 0 sent '{}' to a worker", to_string(said.message.kind)));
     parallel::require(said.message, 0, 8, 0);
     const std::vector<std::int64_t>& n = said.message.numbers;
     const Order order{n[0] != 0, n[1] != 0, n[2], n[3], n[4], n[5], n[6], n[7]};

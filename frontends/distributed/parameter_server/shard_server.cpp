@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -49,13 +50,14 @@ train::Pending ShardServer::train(const datasets::Batch&, double, std::int64_t, 
 
 bool ShardServer::carry_out(const ServerDelivery& order) {
   const ServerMessage& said = order.message;
-  if (said.kind == Kind::drop || said.kind == Kind::send || said.kind == Kind::lost) parallel::require(said, 0, 1, 0);
+  if (said.kind == Kind::drop) parallel::require(said, 0, 2, 0);
+  if (said.kind == Kind::send || said.kind == Kind::lost) parallel::require(said, 0, 1, 0);
   switch (said.kind) {
     case Kind::update:
       update(said);
       return true;
     case Kind::drop:
-      take(static_cast<int>(said.numbers[0]));
+      take(static_cast<int>(said.numbers[0]), said.numbers[1]);
       return true;
     case Kind::send:
       send(static_cast<int>(said.numbers[0]));
@@ -74,47 +76,50 @@ bool ShardServer::carry_out(const ServerDelivery& order) {
     case Kind::end:
       return false;
     default:
-      throw CommError(fmt::format("parameter server: server 0 sent message {}", static_cast<int>(said.kind)));
+      throw CommError(fmt::format("parameter server: server 0 sent '{}' to another server", to_string(said.kind)));
   }
 }
 
 void ShardServer::keep(int worker, const ServerDelivery& delivery) {
   const ServerMessage& said = delivery.message;
   parallel::require(said, worker, 1, 0);
-  if (said.kind == Kind::ready && said.numbers[0] == static_cast<std::int64_t>(shards_.fingerprint())) return;
+  if (said.kind == Kind::ready) return shards_.require_same(worker, said.numbers[0]);
   const WorkerMemory* const memory = memory_of(worker);
   const std::int64_t expected = memory ? 0 : shard_->bytes();
   if (said.kind != Kind::gradients || std::ssize(delivery.payload) != expected)
-    throw CommError(fmt::format("parameter server: rank {} sent message {} of {} bytes; accepted: a gradient of {}", worker, static_cast<int>(said.kind),
-                                delivery.payload.size(), expected));
-  gradients_[worker].push_back({{said.numbers.begin() + 1, said.numbers.end()},
-                                memory ? SlabShards::Bytes{memory->gradients(), SlabShards::Lies::among_all} : SlabShards::Bytes{delivery.payload}});
+    throw CommError(fmt::format("parameter server: rank {} sent '{}' of {} bytes; accepted: '{}' of {}", worker, to_string(said.kind), delivery.payload.size(),
+                                to_string(Kind::gradients), expected));
+  gradients_[worker].push_back({.number = said.numbers[0],
+                                .reached = {said.numbers.begin() + 1, said.numbers.end()},
+                                .bytes = memory ? SlabShards::Bytes{memory->gradients(), SlabShards::Lies::among_all} : SlabShards::Bytes{delivery.payload}});
 }
 
-/// The worker sent it before server 0 was told of it.
-ShardServer::Gradient ShardServer::take(int worker) {
+/// The worker sent it before server 0 was told of it. Of several of one part, which were computed again, server 0 speaks of the earliest.
+ShardServer::Gradient ShardServer::take(int worker, std::int64_t number) {
   std::deque<Gradient>& own = gradients_[worker];
+  auto found = own.end();
   try {
-    while (own.empty()) {
+    while ((found = std::ranges::find(own, number, &Gradient::number)) == own.end()) {
       if (!peers_->has(worker)) throw PeerGone(worker, "was lost before all of its gradient came");
       keep(worker, peers_->of(worker).receive());
     }
   } catch (const PeerGone& e) {
     fail_without(worker, e.why(), *alarm_);
   }
-  Gradient out = std::move(own.front());
-  own.pop_front();
+  Gradient out = std::move(*found);
+  own.erase(found);
   return out;
 }
 
 void ShardServer::update(const ServerMessage& order) {
-  parallel::require(order, 0, 1, order.numbers.size() + 1);
+  const std::size_t count = order.numbers.size() / 2;
+  parallel::require(order, 0, 2, count + 1);
   std::vector<Gradient> gradients;
   std::vector<ServedShard::Part> parts;
   ReachedParameters reached;
-  for (const std::int64_t worker : order.numbers) gradients.push_back(take(static_cast<int>(worker)));
-  for (std::size_t i = 0; i < gradients.size(); ++i) {
-    parts.push_back({static_cast<int>(order.numbers[i]), gradients[i].bytes, order.reals[i + 1]});
+  for (std::size_t i = 0; i < count; ++i) gradients.push_back(take(static_cast<int>(order.numbers[2 * i]), order.numbers[2 * i + 1]));
+  for (std::size_t i = 0; i < count; ++i) {
+    parts.push_back({static_cast<int>(order.numbers[2 * i]), gradients[i].bytes, order.reals[i + 1]});
     reached.resize(std::max(reached.size(), gradients[i].reached.size()), 0);
     for (std::size_t k = 0; k < gradients[i].reached.size(); ++k) reached[k] |= gradients[i].reached[k];
   }

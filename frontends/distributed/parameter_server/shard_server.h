@@ -35,13 +35,14 @@ class ShardServer : public train::Ranks, public train::Stepper {
 
  private:
   struct Gradient {
-    ReachedParameters reached;
-    SlabShards::Bytes bytes;
+    std::int64_t number = 0;  // of its part
+    ReachedParameters reached{};
+    SlabShards::Bytes bytes{};
     std::vector<std::byte> own{};
   };
   bool carry_out(const parallel::ServerDelivery& order);
   void keep(int worker, const parallel::ServerDelivery& delivery);
-  Gradient take(int worker);
+  Gradient take(int worker, std::int64_t number);
   void own_gradients_of(int worker);
   void leave(int worker);
   void lose(int worker);

@@ -1,8 +1,11 @@
 #include "frontends/distributed/parameter_server/slab_shards.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
+#include "engine/base/error.h"
 #include "engine/base/hash.h"
 #include "engine/base/numbers.h"
 #include "parallel/parameter_server/parameter_shards.h"
@@ -41,6 +44,11 @@ SlabShards::SlabShards(Session& session, train::Task& task, const Specs& batch, 
     const std::int64_t numbers[] = {static_cast<std::int64_t>(i), server[i], elements};
     fingerprint_ = hash_of(std::as_bytes(std::span(numbers)), fingerprint_);
   }
+}
+
+void SlabShards::require_same(int rank, std::int64_t fingerprint_of_rank) const {
+  if (static_cast<std::uint64_t>(fingerprint_of_rank) != fingerprint_)
+    throw CommError(fmt::format("parameter server: rank {} divides the parameters otherwise than the servers; accepted: the same model", rank));
 }
 
 Value SlabShards::view(const Range& range, What what) {

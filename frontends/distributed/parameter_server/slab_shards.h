@@ -32,6 +32,8 @@ class SlabShards {
   static std::int64_t pages(train::Task& task);
   /// Differs between ranks whose parameters are divided or ordered differently.
   std::uint64_t fingerprint() const { return fingerprint_; }
+  /// @throws CommError if the fingerprint of another rank differs
+  void require_same(int rank, std::int64_t fingerprint_of_rank) const;
 
   enum class What { parameters, gradients };
   /// How a server's shard lies: its pages one behind the other, as messages carry it, or in its places among the pages of all servers.

@@ -1,5 +1,7 @@
 #include "frontends/distributed/pipeline/model_cut.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -7,12 +9,14 @@
 #include <numeric>
 #include <set>
 
+#include "engine/base/error.h"
 #include "engine/base/numbers.h"
 #include "engine/device/device_access.h"
 #include "engine/gradients/autograd.h"
 #include "engine/graph/cut/split.h"
 #include "engine/ops/ops.h"
 #include "engine/parameters/parameter_slab.h"
+#include "frontends/distributed/data_parallel.h"
 #include "frontends/distributed/pipeline/piece_timing.h"
 #include "frontends/nn/state/symbolic_state.h"
 #include "parallel/pipeline/simulate.h"
@@ -223,13 +227,23 @@ void measure(Parts& parts, Session& session, const PipelineMeans& means) {
   }
 }
 
+/// Where one rank has not the memory for it all refuse: the others would wait for its times.
+void measure_on_all(Parts& parts, Session& session, parallel::CommunicationThread& communication, const PipelineMeans& means) {
+  std::string refusal;
+  try {
+    measure(parts, session, means);
+  } catch (const MemoryError& e) {
+    refusal = e.what();
+  }
+  for (const std::string& of_rank : texts_of_ranks(communication, refusal))
+    if (!of_rank.empty()) throw MemoryError(of_rank);
+}
+
 }  // namespace
 
-PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const PipelineMeans& means, Session* measured_on) {
+PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const PipelineMeans& means) {
   const auto reference = Session::reference();
-  Parts parts = traced_parts(measured_on ? *measured_on : *reference, task, micro_batch, means);
-  if (measured_on) measure(parts, *measured_on, means);
-  return std::move(parts.costs);
+  return traced_parts(*reference, task, micro_batch, means).costs;
 }
 
 namespace {
@@ -262,13 +276,14 @@ std::vector<std::string> cut_modules(const PipelineCosts& costs, const std::vect
 
 namespace {
 
-/// [piece] its first unit; empty where a module begins no unit.
+/// [piece] its first unit; empty where a module begins no unit, or one that is not behind those before it.
 std::vector<int> first_units(const PipelineCosts& costs, const std::vector<std::string>& modules) {
   std::vector<int> out{0};
   for (const std::string& name : modules) {
     const auto found = std::ranges::find(costs.modules, name);
-    if (found == costs.modules.end()) return {};
-    out.push_back(static_cast<int>(found - costs.modules.begin()));
+    const auto unit = static_cast<int>(found - costs.modules.begin());
+    if (found == costs.modules.end() || unit <= out.back()) return {};
+    out.push_back(unit);
   }
   return out;
 }
@@ -307,6 +322,8 @@ MeasuredCuts balanced_cuts(Session& session, parallel::CommunicationThread& comm
   const auto of_all_ranks = [&](const std::vector<double>& mine) {
     std::vector<std::vector<double>> out;
     for (const auto& bytes : communication.run([&](parallel::Collectives& c) { return c.all_gather(std::as_bytes(std::span(mine))); })) {
+      if (bytes.size() != mine.size() * sizeof(double))
+        throw CommError(fmt::format("pipeline: a rank sent {} bytes of its measurements; accepted: {}", bytes.size(), mine.size() * sizeof(double)));
       const auto* const first = reinterpret_cast<const double*>(bytes.data());
       out.emplace_back(first, first + bytes.size() / sizeof(double));
     }
@@ -323,7 +340,7 @@ MeasuredCuts balanced_cuts(Session& session, parallel::CommunicationThread& comm
     problem.memory_bytes[r % stages] = r < stages ? bytes : std::min(problem.memory_bytes[r % stages], bytes);
   }
   if (chooses) (void)parallel::partition(problem);  // refuses what fits in no way, for which there may not be the memory to measure it
-  measure(parts, session, means);
+  measure_on_all(parts, session, communication, means);
   std::vector<double> mine;
   for (const parallel::PipelineUnit& u : units) mine.insert(mine.end(), {u.forward_s, u.backward_s, u.step_s / means.shape.micro_batches});
   const auto times = of_all_ranks(mine);

@@ -33,10 +33,9 @@ struct PipelineMeans {
   StageOptions stage{};
   std::vector<std::string> modules{};  // before which to cut; empty: where the slowest stage is fastest
 };
-/// Returns a model's units. Bytes are those of the captured program before any pass. Times are estimates from the operators' cost functions, or with
-/// `measured_on` measurements of each unit on that session's device, on zeros.
+/// Returns a model's units. Bytes are those of the captured program before any pass. Times are estimates from the operators' cost functions.
 /// @param micro_batch  specs of its tensors
-PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const PipelineMeans& means = {}, Session* measured_on = nullptr);
+PipelineCosts pipeline_costs(train::Task& task, const Specs& micro_batch, const PipelineMeans& means = {});
 
 /// Returns the partition problem for equal devices.
 parallel::PartitionProblem partition_problem(const PipelineCosts& costs, const PipelineMeans& means);
@@ -46,10 +45,10 @@ std::vector<std::string> cut_modules(const PipelineCosts& costs, const std::vect
 /// Cuts, and how long a step takes with them.
 struct MeasuredCuts {
   std::vector<std::string> modules;
-  double step_s;  // simulated from the times of the parts; infinity where a given module is none of those before which parts are measured
+  double step_s;  // simulated from the times of the parts; infinity where given modules are not, in their order, among those before which parts are measured
 };
 /// Chooses cuts by times that every rank measures on its own device, so that a slower one gets less. Collective; returns the same on all ranks.
-/// @throws UsageError, MemoryError as `partition`
+/// @throws UsageError, MemoryError as `partition`; MemoryError on all ranks where one has not the memory to measure a part
 MeasuredCuts balanced_cuts(Session& session, parallel::CommunicationThread& communication, train::Task& task, const Specs& micro_batch,
                            const PipelineMeans& means);
 

@@ -18,7 +18,6 @@ namespace gemel::distributed {
 namespace {
 
 using parallel::Collectives;
-using Tensors = std::vector<train::RanksState::Tensor>;
 using Bytes = std::vector<std::byte>;
 
 void send_all(parallel::Communicator& c, int to, const Bytes& bytes) {

@@ -349,14 +349,27 @@ TEST(PipelineCosts, the_same_cut_is_found_on_every_rank_from_times_that_each_mea
     seconds[at(c.rank())] = cuts.step_s;
     means.modules = cuts.modules;
     EXPECT_EQ(balanced_cuts(session, c, task, micro_batch, means).modules, cuts.modules) << "a cut that is given stays";
-    means.modules = {"nothing"};
-    EXPECT_TRUE(std::isinf(balanced_cuts(session, c, task, micro_batch, means).step_s));
+    for (const Modules& wrong : {Modules{"nothing"}, {cuts.modules[0], cuts.modules[0]}}) {
+      means.modules = wrong;
+      EXPECT_TRUE(std::isinf(balanced_cuts(session, c, task, micro_batch, means).step_s));
+    }
     Pipeline(session, c, task, micro_batch, PipelinePlan{.cuts = found[at(c.rank())], .shape = {ScheduleKind::gpipe, 2, 1, 4}});
   });
   EXPECT_EQ(found[0].size(), 1u);
   EXPECT_EQ(found[0], found[1]);
   EXPECT_EQ(seconds[0], seconds[1]) << "what is chosen by it is the same on all";
   EXPECT_GT(seconds[0], 0);
+}
+
+TEST(PipelineCosts, a_rank_that_has_not_the_memory_to_measure_keeps_no_other_waiting) {
+  testing::run_communicating_ranks(2, [](CommunicationThread& c) {
+    Session session(opencl::Device::open({.memory_limit = c.rank() == 1 ? std::int64_t{1} << 24 : 0}), 3);
+    PipelineNet net;
+    train::ClassificationTask task(net, 10);
+    const PipelineMeans means{.shape = {ScheduleKind::gpipe, 2, 1, 4}, .memory_bytes = std::int64_t{1} << 30};
+    EXPECT_THROW(balanced_cuts(session, c, task, {f32({3, 4, 4, 3}), i64({3})}, means), MemoryError);
+    c.run([](parallel::Collectives& all) { all.barrier(); });
+  });
 }
 
 }  // namespace

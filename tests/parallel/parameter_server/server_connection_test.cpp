@@ -75,6 +75,15 @@ TEST_F(ServerConnections, carry_payloads_and_show_each_other_memory) {
   EXPECT_FALSE(none.get());
 }
 
+TEST_F(ServerConnections, name_messages_that_are_out_of_turn) {
+  connect();
+  worker->send({Kind::drop});
+  EXPECT_EQ(message_of<CommError>([&] { peers->of(1).receive(Kind::update); }), "parameter server: rank 1 sent 'drop' in place of 'update'");
+  worker->send({Kind::update, {3}});
+  EXPECT_EQ(message_of<CommError>([&] { peers->of(1).receive(Kind::update, 2); }),
+            "parameter server: rank 1 sent 'update' with 1 numbers and 0 reals; accepted: 2 and 0 at least");
+}
+
 TEST_F(ServerConnections, tell_when_the_other_side_is_gone_and_when_the_job_ends) {
   connect();
   std::thread([&] { worker.reset(); }).join();
@@ -135,6 +144,30 @@ TEST(ServerPorts, drop_strangers_and_name_ranks_that_do_not_come) {
   } catch (const CommError& e) {
     EXPECT_STREQ(e.what(), "parameter server: ranks 1, 2 did not connect within 0.5 s");
   }
+}
+
+/// Connections come to it, and nobody answers.
+WatchEndpoint silent_endpoint(const Descriptor& socket) {
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof to;
+  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&to), length), 0);
+  EXPECT_EQ(::listen(socket.get(), 8), 0);
+  EXPECT_EQ(::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&to), &length), 0);
+  return {"127.0.0.1", ntohs(to.sin_port)};
+}
+
+TEST(ServerPorts, are_found_beside_addresses_at_which_nobody_answers) {
+  ServerAlarm server_alarm, worker_alarm;
+  ServerPort port("");
+  WatchAnnouncement announced = WatchAnnouncement::parse(port.announcement());
+  const Descriptor first(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)), second(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  announced.endpoints.insert(announced.endpoints.begin(), {silent_endpoint(first), silent_endpoint(second)});
+  auto accepted = std::async(std::launch::async, [&] { return port.accept({1}, server_alarm, 10); });
+  const auto worker = connect_to_server(1, 0, announced.text(), worker_alarm, 10);
+  EXPECT_EQ(accepted.get().size(), 1u);
+  EXPECT_EQ(worker->rank(), 0);
 }
 
 TEST(SharedRegions, are_not_seen_by_a_wrong_nonce_or_size) {

@@ -32,6 +32,12 @@ TEST(ServerMessages, come_back_as_they_were) {
   EXPECT_EQ(back.reals, message.reals);
 }
 
+TEST(ServerMessages, have_names) {
+  EXPECT_EQ(to_string(Kind::hello), "hello");
+  EXPECT_EQ(to_string(Kind::get_state), "get_state");
+  EXPECT_EQ(to_string(Kind::end), "end");
+}
+
 TEST(ServerMessages, that_ask_for_more_than_there_is_are_refused) {
   const auto refused = [](std::uint64_t payload, std::uint64_t most) { return !parse_server_head(head_of(server_frame({Kind::parameters}, payload)), most); };
   EXPECT_FALSE(refused(100, 100));

@@ -41,18 +41,22 @@ struct Taken {
 std::vector<Taken> taken(const PartitionProblem& problem, const std::vector<int>& first) {
   const int stages = problem.shape.stages, pieces = problem.shape.pieces();
   std::vector<Taken> out(at(stages));
-  std::vector<std::int64_t> activations(at(pieces), 0), parameters(at(stages), 0);
+  std::vector<std::int64_t> activations(at(pieces), 0), parameters(at(stages), 0), recomputed(at(stages), 0);
   for (int piece = 0; piece < pieces; ++piece) {
     const int end = piece + 1 < pieces ? first[at(piece) + 1] : static_cast<int>(problem.units.size());
     const auto message_s = [&](int unit) {
       return 2 * (problem.latency_s + problem.seconds_per_byte * static_cast<double>(problem.units[at(unit)].boundary_bytes));
     };
     Taken& stage = out[at(piece % stages)];
+    std::int64_t again = 0;
     for (int u = first[at(piece)]; u < end; ++u) {
-      stage.seconds += (problem.units[at(u)].forward_s + problem.units[at(u)].backward_s) / problem.rates[at(piece % stages)];
+      const double once = problem.units[at(u)].step_s / problem.shape.micro_batches;
+      stage.seconds += (problem.units[at(u)].forward_s + problem.units[at(u)].backward_s + once) / problem.rates[at(piece % stages)];
       parameters[at(piece % stages)] += problem.parameter_copies * problem.units[at(u)].parameter_bytes + problem.units[at(u)].other_bytes;
       activations[at(piece)] += problem.units[at(u)].activation_bytes;
+      again += problem.units[at(u)].recomputed_bytes;
     }
+    recomputed[at(piece % stages)] = std::max(recomputed[at(piece % stages)], again);
     if (stages > 1 && piece > 0) stage.seconds += message_s(first[at(piece)] - 1);
     if (stages > 1 && piece + 1 < pieces) stage.seconds += message_s(end - 1);
   }
@@ -64,6 +68,7 @@ std::vector<Taken> taken(const PartitionProblem& problem, const std::vector<int>
       if (a.kind == Action::Kind::backward) now -= activations[at(a.piece)];
       out[at(s)].bytes = std::max(out[at(s)].bytes, now);
     }
+    out[at(s)].bytes += recomputed[at(s)];
   }
   return out;
 }
@@ -103,6 +108,8 @@ PartitionProblem drawn(const PipelineShape& shape, std::uint32_t number) {
   for (std::int64_t u = 0; u < units; ++u) {
     out.units.push_back({static_cast<double>(below(9)), static_cast<double>(below(17)), below(20), below(20), below(30)});
     out.units.back().other_bytes = below(5);
+    out.units.back().recomputed_bytes = below(20);
+    out.units.back().step_s = static_cast<double>(shape.micro_batches * below(4));
     bytes += 3 * out.units.back().parameter_bytes + 2 * out.units.back().activation_bytes;
   }
   // From far too little to more than enough.

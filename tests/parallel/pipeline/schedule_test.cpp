@@ -16,10 +16,12 @@
 #include "parallel/transport/communicator.h"
 #include "tests/support/message_of.h"
 #include "tests/support/ranks/schedule_names.h"
+#include "tests/support/ranks/unbuffered_sends.h"
 
 namespace gemel::parallel {
 namespace {
 
+using testing::deadlock_without_buffers;
 using testing::k1f1b;
 using testing::kGpipe;
 using testing::kInterleaved;

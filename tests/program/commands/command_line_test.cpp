@@ -105,7 +105,8 @@ TEST_F(CommandLine, the_log_tells_a_run_from_start_to_end) {
   for (const Json& e : all) {
     if (e["event"] != "epoch") continue;
     EXPECT_EQ(e["epoch"], ++epochs);
-    for (const char* key : {"seconds", "train_loss", "train_accuracy", "val_loss", "val_accuracy", "samples_per_s", "device_busy", "peak_device_bytes"})
+    for (const char* key :
+         {"seconds", "samples", "train_loss", "train_accuracy", "val_loss", "val_accuracy", "samples_per_s", "device_busy", "peak_device_bytes"})
       EXPECT_TRUE(e.contains(key)) << key;
   }
   EXPECT_EQ(epochs, 2);

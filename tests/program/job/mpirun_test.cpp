@@ -130,14 +130,15 @@ TEST_F(Job, of_stages_trains_as_one_process_saves_the_whole_model_and_refuses_cu
   EXPECT_GT(events("job")[1]["exposed_comm_ms"].get<double>(), 0) << "the first stage waits for the last";
   const std::pair<std::vector<std::string>, std::string> refused[] = {
       {{"--stages", "nonsense"}, "gemel: pipeline: no module 'nonsense' computes anything; accepted: "},
-      {{"--stages", "conv1,conv2"}, "gemel: --stages: conv1,conv2 cuts the model into 3 pieces; accepted: 2, one a stage"},
+      {{"--stages", "conv2,fc1"}, "gemel: --stages: conv2,fc1 cuts the model into 3 pieces; accepted: 2, one a stage"},
+      {{"--stages", "fc1,conv2,fc2", "--pipeline-schedule", "interleaved"}, "gemel: pipeline: 'conv2' is named behind 'fc1' and runs before it; accepted: "},
       {{"--memory-limit", "100K"}, "gemel: pipeline: stage "},
       {{"--pipeline-stages", "3"}, "gemel: --pipeline-stages: 3 stages on 2 ranks; accepted: a divisor of the ranks"},
       {{"--pipeline-schedule", "interleaved", "--microbatches", "3"},
        "gemel: --microbatches: 3 with --pipeline-schedule interleaved over 2 stages; accepted: a multiple of the stages"},
       {{"--microbatches", "13"}, "gemel: --microbatches: 13 of 12 samples that a copy of the model has of a batch; accepted: at most one a sample"},
       {{"--compression", "fp16"}, "gemel: --compression: it is given with a pipeline of one copy, in which no gradients are summed over ranks; accepted: "}};
-  for (const auto& [options, line] : std::span(refused).first(is_full_run() ? std::size(refused) : 3)) {  // each is a start of MPI
+  for (const auto& [options, line] : std::span(refused).first(is_full_run() ? std::size(refused) : 4)) {  // each is a start of MPI
     std::vector<std::string> all{"--parallel", "pipeline"};
     all.insert(all.end(), options.begin(), options.end());
     const Outcome refusal = finish_within(std::chrono::seconds(5), start_job(lenet(all)));

@@ -41,6 +41,15 @@ class ParameterServerJob : public Job {
       if (e["event"] == "step") out = std::max(out, e.at(number).get<std::int64_t>());
     return out;
   }
+  void expect_samples_of_each_epoch(std::int64_t samples, std::int64_t epochs) const {
+    std::int64_t seen = 0;
+    for (const Json& e : events("job")) {
+      if (e["event"] != "epoch") continue;
+      ++seen;
+      EXPECT_EQ(e.at("samples"), samples) << "of epoch " << seen;
+    }
+    EXPECT_EQ(seen, epochs);
+  }
   std::optional<Json> lost(const std::string& log) const {
     for (const Json& e : events(log))
       if (e["event"] == "lost") return e;
@@ -117,6 +126,7 @@ TEST_F(ParameterServerJob, trains_each_sample_once_and_no_gradient_is_staler_tha
     ASSERT_EQ(o.status, 0) << o.err;
     const std::int64_t parts = 5 - std::atoi(servers), steps = 2 * (5 * parts + std::min<std::int64_t>(4, parts));
     EXPECT_EQ(std::ssize(losses("job")), steps) << staleness;
+    expect_samples_of_each_epoch(44, 2);
     if (staleness != std::string("none")) {
       EXPECT_LE(most("job", "staleness"), std::atoi(staleness));
       EXPECT_LE(most("job", "steps_behind"), std::atoi(staleness));
@@ -129,6 +139,7 @@ TEST_F(ParameterServerJob, trains_each_sample_once_and_no_gradient_is_staler_tha
   const Outcome backup = on(4, small({"--epochs", "2", "--parallel", "ps", "--staleness", "0", "--backup", "1", "--log-dir", in_folder("job")}));
   ASSERT_EQ(backup.status, 0) << backup.err;
   EXPECT_EQ(losses("job").size(), 12u) << "as without";
+  expect_samples_of_each_epoch(44, 2);
 }
 
 TEST_F(ParameterServerJob, goes_on_where_it_was_among_parts_of_batches) {
@@ -138,6 +149,7 @@ TEST_F(ParameterServerJob, goes_on_where_it_was_among_parts_of_batches) {
   const Outcome o = on(3, small(joined(c, {"--epochs", "1"})));
   ASSERT_EQ(o.status, 0) << o.err;
   EXPECT_EQ(losses("job").size(), 12u) << "two parts of each of six batches, each once";
+  EXPECT_EQ(last_epoch("job").at("samples"), 44);
   ASSERT_EQ(on(3, small(joined(c, {"--steps", "15"}))).status, 0);
   on_ranks(2);
   const Outcome other = finish(start_job(small(joined(c, {"--steps", "20"}))));
@@ -161,6 +173,7 @@ TEST_F(ParameterServerJob, of_gemel_launch_names_a_lost_worker_at_once_and_finis
   EXPECT_EQ(lost("job")->at("rank"), 2);
   EXPECT_EQ(events("job").back()["status"], "ok");
   EXPECT_EQ(losses("job").size(), 12u * (50 * 3));
+  expect_samples_of_each_epoch(400, 12);
   expect_gone(ranks);
 }
 
@@ -210,6 +223,12 @@ TEST_F(ParameterServerJob, of_gemel_launch_goes_on_without_a_worker_that_is_cut_
     expect_gone(ranks);
     for (const char* made : {"job", "c"}) std::filesystem::remove_all(folder() / made);
   }
+}
+
+TEST_F(ParameterServerJob, of_gemel_launch_with_a_wrong_option_is_a_usage_error_of_one_line) {
+  const Outcome o = finish_within(std::chrono::seconds(10), launch(3, {"--staleness", "x"}));
+  EXPECT_EQ(o.status, 2);
+  EXPECT_EQ(o.err, "gemel: --staleness: 'x'; accepted: 0 for synchronous updates, 1..1000000 updates, or none\n");
 }
 
 TEST_F(ParameterServerJob, of_gemel_launch_ends_with_a_server_that_is_silent_and_names_it) {
