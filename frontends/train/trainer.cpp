@@ -249,8 +249,7 @@ bool Trainer::end_epoch(double seconds, std::int64_t samples) {
   EpochReport report{
       state_.epoch + 1, seconds, static_cast<double>(samples) / std::max(seconds, 1e-9), state_.sums.mean_loss(), run_.task.metrics(state_.sums), {}, {}};
   if (run_.validation && options_.eval_every && report.epoch % options_.eval_every == 0 && !validate(report)) return false;
-  nlohmann::ordered_json line{
-      {"event", "epoch"}, {"epoch", report.epoch}, {"seconds", seconds}, {"samples", state_.sums.samples}, {"train_loss", report.loss}};
+  nlohmann::ordered_json line{{"event", "epoch"}, {"epoch", report.epoch}, {"seconds", seconds}, {"samples", state_.sums.samples}, {"train_loss", report.loss}};
   for (const Metric& m : report.metrics) line["train_" + m.name] = m.value;
   if (report.validation_loss) line["val_loss"] = *report.validation_loss;
   for (const Metric& m : report.validation_metrics) line["val_" + m.name] = m.value;

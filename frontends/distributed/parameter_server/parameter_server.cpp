@@ -328,9 +328,7 @@ train::RanksState ParameterServer::state() {
   return out;
 }
 
-void ParameterServer::join_state(nn::Module&, optim::Optimizer&, train::RunState& state) {
-  missing_ = train::missing_parts_in(state.ranks, parts_of_batch());
-}
+void ParameterServer::join_state(nn::Module&, optim::Optimizer&, train::RunState& state) { missing_ = train::missing_parts_in(state.ranks, parts_of_batch()); }
 
 void ParameterServer::end() {
   begin();

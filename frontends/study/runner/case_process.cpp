@@ -41,7 +41,8 @@ void take_numbers(const Json& from, const std::string& prefix, Json& out) {
   }
 }
 
-/// What is measured of runs that tell the times of their steps (`bench`, `train`): ms, the median time of a step; of that, a sample's, and an epoch's of so many samples, where they are known.
+/// What is measured of runs that tell the times of their steps (`bench`, `train`): ms, the median time of a step; of that, a sample's, and an epoch's of so
+/// many samples, where they are known.
 void add_times(ProcessRecord& run, double epoch_samples) {
   auto samples = run.samples_ms.get<std::vector<double>>();
   if (run.spec["command"] == "train" && samples.size() > 1) samples.erase(samples.begin());  // it builds kernels
@@ -266,8 +267,9 @@ Json check(const Case& c, const StudyOptions& options) {
   std::vector<std::string> words{options.program.string()};
   std::ranges::copy(command_words(spec), std::back_inserter(words));
   words.insert(words.end(), {"--spec", spec.dump(), "--print-spec"});
-  const ChildResult ended =
-      run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = kCheckTimeout, .tick = [&](auto...) { options.stop_if_interrupted(); }});
+  const ChildResult ended = run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = kCheckTimeout, .tick = [&](auto...) {
+                                   options.stop_if_interrupted();
+                                 }});
   if (ended.timed_out) throw UsageError(fmt::format("study: case {}: its options were not checked within {:.0f} s", c.name, kCheckTimeout));
   if (ended.status != 0) throw UsageError(fmt::format("study: case {}: {}", c.name, last_line(text_of(folder / "stderr"))));
   const Json whole = Json::parse(text_of(folder / "stdout"), nullptr, false);

@@ -103,9 +103,8 @@ TEST(StudyHypotheses, that_nothing_matters_needs_every_pair_of_levels_alike) {
 }
 
 TEST(StudyHypotheses, over_an_axis_compare_levels_that_all_groups_have) {
-  const Study s = study_with(
-      "[[grid]]\naxes = { how = [{ name = \"a\" }], size = [1, 2, 4] }\n[[grid]]\naxes = { how = [{ name = \"b\" }], size = [1, 2] }\n" +
-      one_hypothesis("grows", "rises", "method = \"trend\"\nover = \"size\"\n"));
+  const Study s = study_with("[[grid]]\naxes = { how = [{ name = \"a\" }], size = [1, 2, 4] }\n[[grid]]\naxes = { how = [{ name = \"b\" }], size = [1, 2] }\n" +
+                             one_hypothesis("grows", "rises", "method = \"trend\"\nover = \"size\"\n"));
   const Verdict v = Results(s, made_up(s, 10, 1, 0.01, {{2, 2}, {4, 100}})).verdicts()[0];
   EXPECT_NEAR(*v.effect, 2, 0.02) << "only a has the third";
 }
