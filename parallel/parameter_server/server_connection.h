@@ -74,6 +74,10 @@ class ServerConnection {
   /// Sets the largest payload to take, in bytes. At first 4 KiB.
   void expect_at_most(std::int64_t payload) { most_ = payload; }
 
+  /// From here on the other side is gone if it stops within a message, or does not begin one that is waited for, for longer. Who waits for an order of its own
+  /// time has no such limit. 0: none, as at first
+  void limit_silence(double seconds) { silence_s_ = seconds; }
+
   /// Offers memory to the other side, which calls `take_offer` at the same point. Its last bytes become a nonce. The region must outlive the connection; null:
   /// there is none.
   /// @return whether the other side sees it
@@ -99,6 +103,7 @@ class ServerConnection {
   int rank_;
   ServerAlarm& alarm_;
   std::int64_t most_ = 4096;
+  double silence_s_ = 0;
   std::vector<std::byte> body_, payload_;
 };
 

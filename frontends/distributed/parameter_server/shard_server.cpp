@@ -20,6 +20,9 @@ ShardServer::ShardServer(Session& session, train::Task& task, const Specs& batch
     : rank_(means.communication.rank()), alarm_(means.alarm), options_(std::move(options)), shards_(session, task, batch, options_.servers) {
   const std::int64_t shard = shards_.bytes(rank_);
   links_ = link_servers(means.communication, *alarm_, options_, {.takes = shard, .pages = shards_.pages(), .computes_on_host = computes_on_host(session)});
+  // The failure detector's rank is server 0. This one may wait for what is left of a message from a worker that server 0 goes on without.
+  for (const auto& [rank, connection] : links_.connections)
+    if (!options_.is_server(rank)) connection->limit_silence(options_.silence_s);
   peers_.emplace(std::move(links_.connections), *alarm_);
 }
 

@@ -106,6 +106,22 @@ TEST_F(ServerConnections, leave_a_rank_that_is_silent_once_it_counts_as_lost) {
   EXPECT_EQ(message_of<PeerGone>([&] { peers->of(1).receive(); }), "parameter server: rank 1 has been silent for 8 s");
 }
 
+TEST_F(ServerConnections, give_up_a_rank_that_stops_amid_a_message_and_no_other) {
+  connect();
+  peers->of(1).limit_silence(0.1);
+  peers->of(1).expect_at_most(1 << 20);
+  worker->send({Kind::want});
+  EXPECT_FALSE(peers->next().gone);
+  // The head of a message with a payload that never comes.
+  const std::vector<std::byte> head = server_frame({Kind::gradients, {5}}, 1 << 20);
+  ASSERT_EQ(::send(worker->descriptor(), head.data(), head.size(), 0), std::ssize(head));
+  const auto begin = std::chrono::steady_clock::now();
+  const ServerPeers::Event event = peers->next();
+  EXPECT_TRUE(event.gone);
+  EXPECT_EQ(event.why, "has been silent for 0.1 s");
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(100));
+}
+
 TEST_F(ServerConnections, that_wait_sleep) {
   connect();
   const auto used = [] {
