@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <ranges>
+#include <set>
 
 #include "engine/base/error.h"
 
@@ -59,6 +62,20 @@ std::vector<CasePair> pairs_of(const Hypothesis& h, const Study& study) {
     if (a && b) out.push_back({a, b});
   }
   return out;
+}
+
+bool has_no_shared_levels(const Hypothesis& h, const Study& study) {
+  std::map<double, int> groups_with;  // by level
+  int groups = 0;
+  for (const auto& cases : alike_but_for(study.selected(h.where), {h.over})) {
+    std::set<double> levels;
+    for (const Case* c : cases)
+      if (c->factor(h.over).is_number()) levels.insert(c->factor(h.over).get<double>());
+    if (levels.size() < 2) continue;
+    ++groups;
+    for (const double level : levels) ++groups_with[level];
+  }
+  return groups > 0 && std::ranges::count(groups_with | std::views::values, groups) < 2;
 }
 
 int least_blocks(std::size_t hypotheses) {

@@ -146,6 +146,9 @@ struct CasePair {
 /// Of a hypothesis by ratio. @throws UsageError where more than one case could be a or b of a pair
 std::vector<CasePair> pairs_of(const Hypothesis& h, const Study& study);
 
+/// Whether cases that differ in `over` alone make groups, and these have less than two of its numbers in common.
+bool has_no_shared_levels(const Hypothesis& h, const Study& study);
+
 /// The fewest blocks in which a sign-flip test of one of so many hypotheses can come out below 5 %, adjusted; and not fewer than an interval needs.
 int least_blocks(std::size_t hypotheses);
 /// Removes tables, plots and hypotheses that need other cases than the study has, and the ratios of a table without its base; sets least_repeats.

@@ -88,16 +88,22 @@ void ServerConnection::gone(const std::string& why) {
 
 void ServerConnection::wait(short events) {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(silence_s_));
+  auto begin = Clock::now();
   for (;;) {
     alarm_.check();
     if (const auto why = alarm_.loss_of(rank_)) throw PeerGone(rank_, *why);
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
-    if (silence_s_ > 0 && left <= 0) gone(fmt::format("has been silent for {:g} s", silence_s_));
-    pollfd on[] = {{socket_.get(), events, 0}, {alarm_.descriptor(), POLLIN, 0}};
-    if (::poll(on, 2, silence_s_ > 0 ? static_cast<int>(std::min<std::int64_t>(left, std::numeric_limits<int>::max())) : -1) < 0 && errno != EINTR)
-      gone("was lost: " + system_message(errno));
+    int timeout = -1;
+    if (silence_s_ > 0) {
+      const auto left = begin + std::chrono::duration<double>(silence_s_) - Clock::now();
+      timeout = static_cast<int>(std::clamp<std::int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 0, std::numeric_limits<int>::max()));
+      if (timeout == 0) gone(fmt::format("has been silent for {:g} s", silence_s_));
+    }
+    pollfd on[] = {{socket_.get(), events, 0}, {alarm_.descriptor(), POLLIN, 0}, {heeded_.descriptor, POLLIN, 0}};
+    if (::poll(on, 3, timeout) < 0 && errno != EINTR) gone("was lost: " + system_message(errno));
     if (on[0].revents != 0) return;
+    if (on[2].revents == 0) continue;
+    heeded_.hear();
+    begin = Clock::now();
   }
 }
 

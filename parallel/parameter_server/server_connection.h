@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -74,8 +75,9 @@ class ServerConnection {
   /// Sets the largest payload to take, in bytes. At first 4 KiB.
   void expect_at_most(std::int64_t payload) { most_ = payload; }
 
-  /// From here on the other side is gone if it stops within a message, or does not begin one that is waited for, for longer. Who waits for an order of its own
-  /// time has no such limit. 0: none, as at first
+  /// While this waits it calls `hear` whenever another connection's socket has something, which `hear` takes.
+  void heed(int descriptor, std::function<void()> hear) { heeded_ = {descriptor, std::move(hear)}; }
+  /// The longest wait within `send` or `receive` from here on, after which the other side is gone. 0: none, as at first
   void limit_silence(double seconds) { silence_s_ = seconds; }
 
   /// Offers memory to the other side, which calls `take_offer` at the same point. Its last bytes become a nonce. The region must outlive the connection; null:
@@ -104,6 +106,10 @@ class ServerConnection {
   ServerAlarm& alarm_;
   std::int64_t most_ = 4096;
   double silence_s_ = 0;
+  struct {
+    int descriptor = -1;
+    std::function<void()> hear = {};
+  } heeded_;
   std::vector<std::byte> body_, payload_;
 };
 

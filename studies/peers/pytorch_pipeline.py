@@ -15,7 +15,7 @@ REPEATS = 3
 
 
 def stages_of(spec):
-    return len(spec["devices"].split(","))
+    return len(spec["devices"].split(",")) if spec.get("devices") else spec.get("np", 1)
 
 
 def require(spec):
@@ -26,6 +26,13 @@ def require(spec):
     parts = spec.get("microbatches") or 0
     if parts < 1 or spec["batch-size"] % parts:
         raise measured.Gap(f"microbatches is {parts}; accepted: a divisor of the batch-size, {spec['batch-size']}")
+    stages = stages_of(spec)
+    if stages < 2:
+        raise measured.Gap("it has one stage; accepted: devices or np, two or more")
+    measured.refuse_unless("pipeline-stages", spec.get("pipeline-stages") or stages, [stages])
+    measured.refuse_unless("stages", spec.get("stages", "auto"), ["auto"])
+    if spec["pipeline-schedule"] == "1f1b" and parts < stages:
+        raise measured.Gap(f"microbatches is {parts}; accepted by 1f1b: as many as there are stages, {stages}, or more")
 
 
 def chain_of(model):
@@ -77,6 +84,8 @@ class Stage(pytorch_peer.PyTorch):
         self.is_last = self.rank + 1 == stages
         self.model.train()
         pieces = pieces_of(self.model)
+        if len(pieces) < stages:
+            raise measured.Gap(f"the model has {len(pieces)} parts for {stages} stages")
         pictures, _ = self.place(*measured.read_batch(spec))
         cuts = [best_cuts(seconds_of(pieces, pictures[: len(pictures) // parts]), stages) if self.rank == 0 else None]
         torch.distributed.broadcast_object_list(cuts)

@@ -1,4 +1,4 @@
-"""Data parallel jobs of peers: each rank has a part of the batch and of the cores, and the job's result is that of all."""
+"""Jobs of several processes of peers, each with a part of the cores; and what data parallel ones share, whose ranks have a part of the batch each."""
 import ctypes
 import multiprocessing
 import queue

@@ -86,7 +86,6 @@ class ServedModel : public WholeModel {
     job_.communicate_by({.abort = [alarm = alarm_](const std::string& why) { alarm->abort(why); },
                          .lose = [alarm = alarm_](int rank, const std::string& why) { alarm->lose(rank, why); }});
     ParameterServerOptions options = options_;
-    options.silence_s = job_.options().watch.heartbeat_s;
     options.progress = [this](const std::string& waiting_for) { job_.progress(waiting_for); };
     options.begins = [this] { return use_.record && job_.need_only(options_.servers); };
     options.lost = [this](int rank, const std::string& why) {

@@ -20,7 +20,6 @@ struct ParameterServerOptions {
   int servers = 1, workers = 1;
   parallel::UpdateRule rule{};
   std::string interface = {};  // network interface of the servers; empty: all are tried
-  double silence_s = 0;        // after which a worker that stops amid a message is gone; 0: never
   /// Called on server 0 when no rank needs others any more but by messages of the parameter server. @return whether the job can go on without a worker
   std::function<bool()> begins = {};
   /// Called on server 0 when it goes on without a worker.

@@ -20,10 +20,10 @@ ShardServer::ShardServer(Session& session, train::Task& task, const Specs& batch
     : rank_(means.communication.rank()), alarm_(means.alarm), options_(std::move(options)), shards_(session, task, batch, options_.servers) {
   const std::int64_t shard = shards_.bytes(rank_);
   links_ = link_servers(means.communication, *alarm_, options_, {.takes = shard, .pages = shards_.pages(), .computes_on_host = computes_on_host(session)});
-  // The failure detector's rank is server 0. This one may wait for what is left of a message from a worker that server 0 goes on without.
-  for (const auto& [rank, connection] : links_.connections)
-    if (!options_.is_server(rank)) connection->limit_silence(options_.silence_s);
   peers_.emplace(std::move(links_.connections), *alarm_);
+  // Only server 0 hears from the failure detector. A worker that stops amid a message would hold this server for ever.
+  for (const int rank : peers_->ranks())
+    if (!options_.is_server(rank)) peers_->of(rank).heed(peers_->of(0).descriptor(), [this] { hear(); });
 }
 
 void ShardServer::attach(optim::Optimizer& optimizer) {
@@ -35,6 +35,12 @@ void ShardServer::attach(optim::Optimizer& optimizer) {
 void ShardServer::serve() {
   if (!std::exchange(has_begun_, true)) tell({Kind::ready, {static_cast<std::int64_t>(shards_.fingerprint())}});
   for (bool goes_on = true; goes_on;) {
+    if (!heard_.empty()) {
+      const Order order = std::move(heard_.front());
+      heard_.pop_front();
+      goes_on = carry_out({order.message, order.payload});
+      continue;
+    }
     const parallel::ServerPeers::Event event = peers_->next();
     if (event.gone && event.rank == 0) fail_without(0, event.why, *alarm_);
     if (event.gone)
@@ -44,6 +50,22 @@ void ShardServer::serve() {
     else
       keep(event.rank, event.delivery);
   }
+}
+
+/// An order of server 0 while a worker is waited for. Where it is that a worker is lost, what is on its way from it may still come, and an earlier order may
+/// want it.
+void ShardServer::hear() {
+  constexpr double kOnItsWay = 2;  // seconds
+  try {
+    const ServerDelivery order = peers_->of(0).receive();
+    heard_.push_back({order.message, {order.payload.begin(), order.payload.end()}});
+  } catch (const PeerGone& e) {
+    fail_without(0, e.why(), *alarm_);
+  }
+  const ServerMessage& said = heard_.back().message;
+  if (said.kind != Kind::lost) return;
+  parallel::require(said, 0, 1, 0);
+  if (const auto worker = static_cast<int>(said.numbers[0]); peers_->has(worker)) peers_->of(worker).limit_silence(kOnItsWay);
 }
 
 train::Pending ShardServer::train(const datasets::Batch&, double, std::int64_t, std::optional<double>) {

@@ -40,6 +40,11 @@ class ShardServer : public train::Ranks, public train::Stepper {
     SlabShards::Bytes bytes{};
     std::vector<std::byte> own{};
   };
+  struct Order {
+    parallel::ServerMessage message;
+    std::vector<std::byte> payload;
+  };
+  void hear();
   bool carry_out(const parallel::ServerDelivery& order);
   void keep(int worker, const parallel::ServerDelivery& delivery);
   Gradient take(int worker, std::int64_t number);
@@ -60,6 +65,7 @@ class ShardServer : public train::Ranks, public train::Stepper {
   std::optional<parallel::ServerPeers> peers_;
   std::optional<ServedShard> shard_;
   std::map<int, std::deque<Gradient>> gradients_;  // [worker] that no update has used yet
+  std::deque<Order> heard_;                        // that came while a worker was waited for
   std::vector<std::byte> outbox_;                  // for a worker whose memory is not seen
   bool has_begun_ = false;
 };

@@ -244,15 +244,22 @@ const panels = (() => {
       return [line.run.name, line.part, line.series.rank > 0 || this.hasRanks ? (line.series.rank >= 0 ? `rank ${line.series.rank}` : '') : ''].filter(Boolean).join(', ');
     }
 
-    /// The line nearest to the pointer, and all that have a point at its x. Not while a drag zooms, which draws on the same canvas.
+    /// The point of a line that stands for x; that of an export covers as many steps as its run's length asks for. -1: none
+    indexAt(line, x, width) {
+      const next = lines.before(line.x, x), index = next > 0 && (next === line.x.length || x - line.x[next - 1] < line.x[next] - x) ? next - 1 : next;
+      const within = this.kind === 'step' ? Math.max(width, line.curve.width || 1) / 2 : 0;
+      return index < line.x.length && (line.x[index] === x || Math.abs(line.x[index] - x) < within) ? index : -1;
+    }
+
+    /// The line nearest to the pointer, and all that have a point for its x. Not while a drag zooms, which draws on the same canvas.
     pointed(event) {
       if (!this.graph || event.buttons) return;
       const {graph, view: {isLog}} = this, {x, y, w, h} = graph.getArea(), area = {x, y, w, h};
       const found = lines.nearest(area, graph, this.drawn, isLog, graph.eventToDomCoords(event));
       if (!found) return this.left();
       const at = found.line.x[found.index];
-      const entries = [found, ...this.drawn.filter(line => line !== found.line).map(line => ({line, index: lines.before(line.x, at)}))]
-        .filter(({line, index}) => line.x[index] === at);
+      const others = this.drawn.filter(line => line !== found.line).map(line => ({line, index: this.indexAt(line, at, found.line.curve.width || 1)}));
+      const entries = [found, ...others.filter(({index}) => index >= 0)];
       this.clear();
       lines.point(graph.canvas_ctx_, area, graph, isLog, found.line, entries);
       this.tell(at, entries);

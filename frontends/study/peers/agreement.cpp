@@ -278,7 +278,7 @@ void Agreement::find_losses(Start& start) const {
   };
   const auto are_steady = [&](const std::vector<double>& losses) {
     const std::vector<double> again = losses_in(Order::another);
-    return again.size() == kSteps && distance_of_losses(again, losses) <= kSteady;
+    return again.size() == kSteps && losses.size() == kSteps && distance_of_losses(again, losses) <= kSteady;
   };
   // Rounding is judged on one device, as a job of several processes takes long to start, and in a pipeline: of few values batch normalisation magnifies it.
   const Json whole = spec;

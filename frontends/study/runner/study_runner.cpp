@@ -117,6 +117,9 @@ void measure_peak(const Study& study, const StudyOptions& options) {
   write_file_atomically(file, [&](FileWriter& out) { out.write(text_of(measured)); });
 }
 
+/// What is planned of a budget: other processes of a case may take longer than those that it was learnt from.
+constexpr double kPlanned = 0.9;
+
 /// Blocks of all cases, until enough is known or the budget ends. Within a budget a pilot comes first: a process of each case, with as few steps as it can
 /// have, of which the scale of all later ones follows. Where no more steps fit, the pilot is the first block.
 class Schedule {
@@ -133,7 +136,7 @@ class Schedule {
     const bool is_planned = has_budget();
     std::map<std::string, int> repeats;  // in the first blocks, by case
     const std::vector<int> ranks = spread_ranks(study_.least_repeats);
-    if (is_planned) repeats = progress_->repeats_within(study_.least_repeats, left_of_budget());
+    if (is_planned) repeats = progress_->repeats_within(study_.least_repeats, kPlanned * left_of_budget());
     for (int block = 0; block < study_.most_repeats && !budget_has_ended_; ++block) {
       std::vector<const Case*> due = shuffled(study_, options_.seed, block);
       if (is_planned && block < study_.least_repeats) std::erase_if(due, [&](const Case* c) { return ranks[at(block)] >= repeats[c->name]; });
@@ -163,12 +166,12 @@ class Schedule {
       reserve_ = 0;
       budget_has_ended_ = false;
     }
-    double scale = scale_within(progress_->costs(), study_.least_repeats, left_of_budget());
+    double scale = scale_within(progress_->costs(), study_.least_repeats, kPlanned * left_of_budget());
     if (constexpr double kWorthAnotherBlock = 1.25; budget_has_ended_ || scale < kWorthAnotherBlock * kLeastScale) scale = kLeastScale;
     record_scale(options_.folder, scale);
     if (scale != kLeastScale) progress_.emplace(study_, runs_, scale);
     if (scale != 1)
-      options_.say(fmt::format("to keep to the budget processes run as few as {:.0f} % of the study's steps, but 4 steps or an epoch at least", 100 * scale));
+      options_.say(fmt::format("to keep to the budget processes run as few as {:.0f} % of the study's steps, but 4 steps, or an epoch of fewer samples, at least", 100 * scale));
   }
 
   void run_block(const std::string& what, const std::vector<const Case*>& cases, int block) {

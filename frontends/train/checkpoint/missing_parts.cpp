@@ -33,12 +33,12 @@ std::vector<std::int64_t> missing_parts_in(const RanksState& state, std::int64_t
   const auto missing = state.texts.find(kMissing);
   if (missing == state.texts.end()) return {};
   const auto of = state.texts.find(kParts);
-  const bool is_known = of != state.texts.end();  // earlier versions did not save it
-  if (parts == 0 || (is_known && of->second != std::to_string(parts)))
+  const std::string saved = of == state.texts.end() ? "?" : of->second;
+  if (parts == 0 || saved != std::to_string(parts))
     throw UsageError(
         fmt::format("resume: the checkpoint is of the middle of an epoch of which parts of batches are missing, {} to a batch, and this run has {}; accepted: "
                     "--parallel ps with as many parts, or a checkpoint of the end of an epoch",
-                    is_known ? of->second : "some", parts == 0 ? "whole batches" : fmt::format("{} to a batch", parts)));
+                    saved, parts == 0 ? "whole batches" : fmt::format("{} to a batch", parts)));
   return numbers_in_text(missing->second);
 }
 

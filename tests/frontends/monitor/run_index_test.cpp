@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -155,6 +156,42 @@ TEST(RunIndex, rows_beyond_the_limit_wait_in_the_cache_and_come_back_when_a_run_
   RunIndex second(options);
   second.refresh();
   EXPECT_EQ(second.progress().bytes, 0u) << "all that was read lies in the cache";
+}
+
+TEST(RunIndex, readers_see_whole_curves_while_runs_grow_and_go_and_their_rows_are_put_away) {
+  const RecordFolder folder;
+  auto options = folder.options();
+  options.most_row_bytes = 1;  // rows come and go between memory and cache with every look
+  RunIndex index(options);
+  std::atomic<int> read = 0;
+  const auto look = [&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      const auto all = index.runs(0);
+      for (const auto& run : all["runs"]) {
+        index.about(run["id"]);
+        for (const auto& s : run["series"]) {
+          if (s["name"] != "loss") continue;
+          const auto curve = index.curve({run["id"], s["id"]}, {.from = s["first"], .to = s["last"]});
+          if (!curve) continue;  // it has gone
+          if (run["name"] != "c") EXPECT_GE(curve->cells.size(), s["rows"].get<std::size_t>());  // c begins anew
+          for (const Curve::Cell& cell : curve->cells) EXPECT_EQ(cell.mean, cell.x) << "each step has its number as its loss";
+          ++read;
+        }
+      }
+      index.progress();
+    }
+  };
+  {
+    const std::jthread first(look), second(look);
+    for (int part = 0; part < 30; ++part) {
+      for (const char* run : {"a", "b", "c"}) folder.append(run, step_lines(20 * part + 1, 20 * part + 20));
+      if (part % 10 == 9) fs::remove_all(folder.runs() / "c");
+      index.refresh();
+      if (part % 5 == 4) index.save();
+      for (const int before = read; read == before;) std::this_thread::yield();
+    }
+  }
+  EXPECT_EQ(curve_named(index, "a", "loss").cells.size(), 600u);
 }
 
 TEST(RunIndex, a_removed_run_goes_and_a_rotated_one_is_read_anew) {

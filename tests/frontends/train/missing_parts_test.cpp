@@ -32,6 +32,9 @@ TEST(MissingParts, are_refused_by_a_run_that_divides_batches_otherwise) {
   const std::string accepted = "; accepted: --parallel ps with as many parts, or a checkpoint of the end of an epoch";
   EXPECT_EQ(message_of<UsageError>([] { missing_parts_in(saved({3}, 2), 3); }), begin + "3 to a batch" + accepted);
   EXPECT_EQ(message_of<UsageError>([] { missing_parts_in(saved({3}, 2), 0); }), begin + "whole batches" + accepted) << "by ddp, or one process";
+  RanksState damaged = saved({3}, 2);
+  damaged.texts.erase("parts_of_batch");
+  EXPECT_THROW(missing_parts_in(damaged, 2), UsageError);
 }
 
 TEST(MissingParts, of_text_that_is_no_numbers_are_refused) {

@@ -106,20 +106,56 @@ TEST_F(ServerConnections, leave_a_rank_that_is_silent_once_it_counts_as_lost) {
   EXPECT_EQ(message_of<PeerGone>([&] { peers->of(1).receive(); }), "parameter server: rank 1 has been silent for 8 s");
 }
 
-TEST_F(ServerConnections, give_up_a_rank_that_stops_amid_a_message_and_no_other) {
+/// What a server is told besides; nothing of a real one is needed but that it can be read.
+struct Besides {
+  int ends[2] = {-1, -1};
+  Besides() { EXPECT_EQ(::pipe(ends), 0); }
+  ~Besides() {
+    for (const int end : ends) ::close(end);
+  }
+  void tell() const { EXPECT_EQ(::write(ends[1], "!", 1), 1); }
+  void take() const {
+    char one = 0;
+    EXPECT_EQ(::read(ends[0], &one, 1), 1);
+  }
+};
+
+TEST_F(ServerConnections, give_up_a_rank_that_stops_amid_a_message_when_they_hear_that_it_is_lost) {
   connect();
-  peers->of(1).limit_silence(0.1);
-  peers->of(1).expect_at_most(1 << 20);
-  worker->send({Kind::want});
-  EXPECT_FALSE(peers->next().gone);
+  const Besides besides;
+  ServerConnection& server = peers->of(1);
+  server.expect_at_most(1 << 20);
+  server.heed(besides.ends[0], [&] {
+    besides.take();
+    server.limit_silence(0.1);
+  });
   // The head of a message with a payload that never comes.
   const std::vector<std::byte> head = server_frame({Kind::gradients, {5}}, 1 << 20);
   ASSERT_EQ(::send(worker->descriptor(), head.data(), head.size(), 0), std::ssize(head));
-  const auto begin = std::chrono::steady_clock::now();
-  const ServerPeers::Event event = peers->next();
+  auto wait = std::async(std::launch::async, [&] { return peers->next(); });
+  EXPECT_EQ(wait.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout) << "it may be slow";
+  besides.tell();
+  const ServerPeers::Event event = wait.get();
   EXPECT_TRUE(event.gone);
   EXPECT_EQ(event.why, "has been silent for 0.1 s");
-  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(100));
+}
+
+TEST_F(ServerConnections, wait_for_a_rank_that_takes_its_time_and_hear_meanwhile) {
+  connect();
+  const Besides besides;
+  int heard = 0;
+  peers->of(1).heed(besides.ends[0], [&] {
+    besides.take();
+    ++heard;
+  });
+  const std::vector<std::byte> payload = numbered(32 << 20);
+  worker->expect_at_most(std::ssize(payload));
+  auto sent = std::async(std::launch::async, [&] { peers->of(1).send({Kind::parameters}, payload); });
+  besides.tell();
+  EXPECT_EQ(sent.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout) << "more than the sockets hold";
+  EXPECT_TRUE(std::ranges::equal(worker->receive().payload, payload));
+  sent.get();
+  EXPECT_EQ(heard, 1);
 }
 
 TEST_F(ServerConnections, that_wait_sleep) {
