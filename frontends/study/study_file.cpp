@@ -252,9 +252,10 @@ void read_hypotheses(Keys& keys, const Factors& factors, const std::array<Study,
     if (one.method == Method::ratio) require_pairs(h, one, extents);
     for (const Study& extent : extents)
       if (needs_over && has_no_shared_levels(one, extent))
-        h.refuse(h.table(), fmt::format("hypothesis {}: its groups of cases that differ in {} alone have less than two values of it in common; accepted: a where "
-                                        "that leaves those that have",
-                                        one.name, one.over));
+        h.refuse(h.table(),
+                 fmt::format("hypothesis {}: its groups of cases that differ in {} alone have less than two values of it in common; accepted: a where "
+                             "that leaves those that have",
+                             one.name, one.over));
     out.hypotheses.push_back(std::move(one));
   });
 }

@@ -72,11 +72,11 @@ std::string first_line(const Study& study, const Results& results) {
   }
   const std::string in = blocks.size() == 1 ? "one block, in random order" : fmt::format("{} blocks, each in another random order", blocks.size());
   const double scale = study.scale.value_or(1);
-  const std::string shortened =
-      scale == 1
-          ? ""
-          : fmt::format(" To end within its budget processes ran as few as {:.0f} % of the steps that the study asks for, but 4 steps, or an epoch of fewer samples, at least.",
-                        100 * scale);
+  const std::string shortened = scale == 1 ? ""
+                                           : fmt::format(
+                                                 " To end within its budget processes ran as few as {:.0f} % of the steps that the study asks for, but 4 "
+                                                 "steps, or an epoch of fewer samples, at least.",
+                                                 100 * scale);
   const std::string other_data =
       study.unofficial.empty()
           ? ""

@@ -171,7 +171,8 @@ class Schedule {
     record_scale(options_.folder, scale);
     if (scale != kLeastScale) progress_.emplace(study_, runs_, scale);
     if (scale != 1)
-      options_.say(fmt::format("to keep to the budget processes run as few as {:.0f} % of the study's steps, but 4 steps, or an epoch of fewer samples, at least", 100 * scale));
+      options_.say(fmt::format(
+          "to keep to the budget processes run as few as {:.0f} % of the study's steps, but 4 steps, or an epoch of fewer samples, at least", 100 * scale));
   }
 
   void run_block(const std::string& what, const std::vector<const Case*>& cases, int block) {

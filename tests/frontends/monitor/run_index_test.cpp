@@ -172,8 +172,10 @@ TEST(RunIndex, readers_see_whole_curves_while_runs_grow_and_go_and_their_rows_ar
         for (const auto& s : run["series"]) {
           if (s["name"] != "loss") continue;
           const auto curve = index.curve({run["id"], s["id"]}, {.from = s["first"], .to = s["last"]});
-          if (!curve) continue;  // it has gone
-          if (run["name"] != "c") EXPECT_GE(curve->cells.size(), s["rows"].get<std::size_t>());  // c begins anew
+          if (!curve) continue;      // it has gone
+          if (run["name"] != "c") {  // which begins anew
+            EXPECT_GE(curve->cells.size(), s["rows"].get<std::size_t>());
+          }
           for (const Curve::Cell& cell : curve->cells) EXPECT_EQ(cell.mean, cell.x) << "each step has its number as its loss";
           ++read;
         }

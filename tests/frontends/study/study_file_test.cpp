@@ -87,9 +87,10 @@ TEST(StudyFile, wrong_keys_types_and_names_are_refused_with_their_line) {
   EXPECT_EQ(refusal(hypothesis + "a = { model = \"lenet\" }\nb = { model = \"alexnet\" }\nexpected = \"equal\"\nmargin = -1\n"),
             "study: s.toml:14: margin is -1; accepted: a number above 0, at most 1");
   const std::string twice = "\n[[hypothesis]]\nname = \"h\"\nclaim = \"c\"\nsource = \"s\"\nmethod = \"trend\"\nover = \"batch-size\"\nexpected = \"rises\"\n";
-  EXPECT_EQ(refusal("[[grid]]\naxes = { model = [\"lenet\"], batch-size = [1, 2, 4] }\n[[grid]]\naxes = { model = [\"alexnet\"], batch-size = [64, 128] }\n" + twice),
-            "study: s.toml:9: hypothesis h: its groups of cases that differ in batch-size alone have less than two values of it in common; accepted: a where that "
-            "leaves those that have");
+  EXPECT_EQ(
+      refusal("[[grid]]\naxes = { model = [\"lenet\"], batch-size = [1, 2, 4] }\n[[grid]]\naxes = { model = [\"alexnet\"], batch-size = [64, 128] }\n" + twice),
+      "study: s.toml:9: hypothesis h: its groups of cases that differ in batch-size alone have less than two values of it in common; accepted: a where that "
+      "leaves those that have");
   EXPECT_EQ(refusal(grid + twice + twice), "study: s.toml:1: two hypotheses are named h");
   EXPECT_TRUE(refusal("a = = 1\n").starts_with("study: s.toml:4: ")) << refusal("a = = 1\n");
 }

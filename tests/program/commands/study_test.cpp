@@ -142,7 +142,8 @@ TEST_F(StudyCommand, whose_budget_is_short_runs_fewer_steps_and_says_so) {
   const Words words{"study", "run", file(2, 20000), "--out", in_folder("s"), "--budget"};
   const Outcome o = run(joined(words, {"0.2"}));
   ASSERT_EQ(o.status, 0) << o.err;
-  EXPECT_NE(o.err.find("to keep to the budget processes run as few as 20 % of the study's steps, but 4 steps, or an epoch of fewer samples, at least"), std::string::npos)
+  EXPECT_NE(o.err.find("to keep to the budget processes run as few as 20 % of the study's steps, but 4 steps, or an epoch of fewer samples, at least"),
+            std::string::npos)
       << o.err;
   const double scale = Json::parse(read_text(folder() / "s/study.json"))["scale"];
   EXPECT_EQ(scale, 0.2);
@@ -155,7 +156,8 @@ TEST_F(StudyCommand, whose_budget_is_short_runs_fewer_steps_and_says_so) {
   }
   EXPECT_GE(measured, 1u);
   EXPECT_NE(read_text(folder() / "s/report.md")
-                .find("To end within its budget processes ran as few as 20 % of the steps that the study asks for, but 4 steps, or an epoch of fewer samples, at least."),
+                .find("To end within its budget processes ran as few as 20 % of the steps that the study asks for, but 4 steps, or an epoch of fewer samples, "
+                      "at least."),
             std::string::npos);
   const std::size_t before = runs("s").size();
   ASSERT_EQ(run(joined(words, {"10", "--resume"})).status, 0);
