@@ -56,10 +56,11 @@ struct DeviceProfile {
   std::int64_t global_bytes = 0;
   std::int64_t max_allocation_bytes = 0;
   std::int64_t max_group_size = 1;
-  std::int64_t base_alignment_bytes = 128;  // of a sub-buffer's origin
-  bool has_fma = false;                     // fused multiply-add in hardware; else `fma` would be computed by dozens of instructions
-  bool overlaps_sub_buffers = true;         // else kernels take offsets into whole buffers (opencl/program/offset_arguments.h)
-  bool parses_builtins = false;             // its compiler parses a header with all built-in functions before each program
+  std::int64_t base_alignment_bytes = 128;   // of a sub-buffer's origin
+  double stated_gflops = 0, stated_gbs = 0;  // peaks of float32 and of memory that were given; 0: to be measured
+  bool has_fma = false;                      // fused multiply-add in hardware; else `fma` would be computed by dozens of instructions
+  bool overlaps_sub_buffers = true;          // else kernels take offsets into whole buffers (opencl/program/offset_arguments.h)
+  bool parses_builtins = false;              // its compiler parses a header with all built-in functions before each program
   Preferences preferences = {};
 
   bool is_cpu() const { return kind == DeviceKind::cpu; }

@@ -18,6 +18,7 @@ int eval(const Arguments& arguments);
 int infer(const Arguments& arguments);
 int generate(const Arguments& arguments);
 int bench(const Arguments& arguments);
+int roofline(const Arguments& arguments);
 int tune(const Arguments& arguments);
 int tokenize(const Arguments& arguments);
 int ops(const Arguments& arguments);

@@ -43,6 +43,7 @@ constexpr std::array kCommands{
     Command{"bench", "measures training and inference, case by case", bench},
     Command{"study", "published comparisons on this machine, with a report", study},
     Command{"monitor", "runs as they go, on a page in the browser", monitor},
+    Command{"roofline", "counts what each operator of a step moves and computes, against the device's bounds", roofline},
     Command{"tune", "measures kernel variants on this device and keeps the best", tune},
     Command{"tokenize", "texts to the numbers of a vocabulary", tokenize},
     Command{"ops", "the operator reference", ops},

@@ -64,13 +64,13 @@ void clblast_gemm(Device& device, const GemmProblem& p, const GemmOperands& oper
   // where it is: nothing in a gradient of weights, one matrix in a forward pass. Of row-major matrices it would transpose c as well.
   constexpr auto kLayout = clblast::Layout::kColMajor;
   const auto lda = lead(p.a, p.m, p.k), ldb = lead(p.b, p.k, p.n), ldc = at(p.n);
-  const auto enqueue = [&](const auto& call) {
+  const auto enqueue = [&](const char* name, const auto& call) {
     device.native(
         [&](void* queue, void** event) {
           auto q = static_cast<cl_command_queue>(queue);
           require(call(place_of(operands.a, profile), place_of(operands.b, profile), place_of(operands.c, profile), &q, reinterpret_cast<cl_event*>(event)));
         },
-        "clblast");
+        name);
   };
   const auto padding = [&](cl_command_queue* q, std::size_t in_a, std::size_t in_b, std::size_t in_c) {
     std::size_t needed = 0;
@@ -82,19 +82,19 @@ void clblast_gemm(Device& device, const GemmProblem& p, const GemmOperands& oper
   // begin in their buffers. It pads what does not begin there, so this asks with the true places. Products so large mostly fill the device one at a time.
   bool pads = false;
   if (batched(p))
-    enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event*) {
+    enqueue(kNoWork, [&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event*) {
       pads = padding(q, a.first, b.first, c.first) > 0;
       return clblast::StatusCode::kSuccess;
     });
   if (batched(p) && !pads) {
-    enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event* e) {
+    enqueue("clblast", [&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event* e) {
       return clblast::GemmStridedBatched<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), alpha, b.memory, b.first, ldb, at(p.stride_b),
                                                 a.memory, a.first, lda, at(p.stride_a), beta, c.memory, c.first, ldc, at(p.stride_c), at(p.batch), q, e);
     });
     return;
   }
   for (std::int64_t g = 0; g < p.batch; ++g)
-    enqueue([&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event* e) {
+    enqueue("clblast", [&](const Place& a, const Place& b, const Place& c, cl_command_queue* q, cl_event* e) {
       const std::size_t in_a = a.first + at(g * p.stride_a), in_b = b.first + at(g * p.stride_b), in_c = c.first + at(g * p.stride_c);
       const std::int64_t needed = padding(q, in_a, in_b, in_c);
       const Buffer padded = needed > 0 ? device.memory().allocate(needed, "CLBlast's padded matrices") : Buffer();

@@ -121,6 +121,8 @@ class PendingRead {
   virtual std::span<const std::byte> get() = 0;
 };
 
+inline constexpr const char* kNoWork = "no work";
+
 /// The two in-order queues of a device. Kernels, copies, fills, reads and writes use `compute`; maps use `transfer`.
 enum class Queue { compute, transfer };
 
@@ -189,6 +191,7 @@ class Device {
   virtual HostView map(const Region& region, Access access, const Event& after) = 0;
 
   /// Lets another library enqueue on the compute queue. @param enqueue  receives the cl_command_queue and a place for a cl_event
+  /// @param name  of the work; kNoWork: it is only asked something
   virtual void native(const std::function<void(void* queue, void** event)>& enqueue, std::string_view name) = 0;
 
   /// Calls `enqueue`. With profiling, all work that this thread enqueues during the call gets this name, and the last command, which does the work that

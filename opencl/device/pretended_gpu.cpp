@@ -1,66 +1,93 @@
 #include "opencl/device/pretended_gpu.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
+#include <map>
+#include <vector>
 
 #include "engine/base/error.h"
+#include "opencl/device/known_gpus.h"
 
 namespace gemel::opencl {
 namespace {
 
-constexpr int kMostUnits = 1 << 16, kMostLocalBytes = 1 << 24, kMostGroup = 1 << 12, kMostWidth = 1 << 7;
+/// A number that a pretence may give.
+struct Fact {
+  std::int64_t least, most;
+  void (*set)(DeviceProfile&, std::int64_t);
+};
 
-/// The number behind a word; nothing where the text is another word, or no number in the range.
-std::optional<int> number_behind(std::string_view word, std::string_view text, int least, int most) {
-  int number = 0;
-  if (!text.starts_with(word)) return std::nullopt;
-  const auto [end, error] = std::from_chars(text.data() + word.size(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < least || number > most) return std::nullopt;
-  return number;
+void set_local(DeviceProfile& p, std::int64_t bytes) {
+  p.local_bytes = bytes;
+  p.has_real_local_memory = bytes > 0;
+}
+
+const std::map<std::string_view, Fact>& facts() {
+  static const std::map<std::string_view, Fact> known{
+      {"units", {1, 1 << 16, [](DeviceProfile& p, std::int64_t n) { p.compute_units = static_cast<int>(n); }}},
+      {"wave", {1, 1 << 7, [](DeviceProfile& p, std::int64_t n) { p.sub_group_width = static_cast<int>(n); }}},
+      {"local", {0, 1 << 24, set_local}},
+      {"group", {1, 1 << 12, [](DeviceProfile& p, std::int64_t n) { p.max_group_size = std::min(p.max_group_size, n); }}},  // the driver refuses larger ones
+      {"gflops", {1, 1'000'000'000, [](DeviceProfile& p, std::int64_t n) { p.stated_gflops = static_cast<double>(n); }}},
+      {"gbs", {1, 1'000'000, [](DeviceProfile& p, std::int64_t n) { p.stated_gbs = static_cast<double>(n); }}}};
+  return known;
+}
+
+[[noreturn]] void refuse(std::string_view what) {
+  std::vector<std::string> numbers, names;
+  for (const auto& [name, fact] : facts()) numbers.push_back(fmt::format("{}=N with N from {} to {}", name, fact.least, fact.most));
+  for (const KnownGpu& gpu : known_gpus()) names.emplace_back(gpu.name);
+  throw UsageError(fmt::format("GEMEL_PRETEND: '{}' is given; accepted: gpu, and behind a colon, with commas between them: {}; name=GPU with GPU one of {}",
+                               what, fmt::join(numbers, ", "), fmt::join(names, ", ")));
+}
+
+/// Of one item behind the colon. @return whether it is one
+bool apply(DeviceProfile& p, std::string_view item) {
+  const std::size_t equals = item.find('=');
+  if (equals == item.npos) return false;
+  const std::string_view word = item.substr(0, equals), value = item.substr(equals + 1);
+  if (word == "name") {
+    const auto gpu = std::ranges::find(known_gpus(), value, &KnownGpu::name);
+    if (gpu == known_gpus().end()) return false;
+    p.compute_units = gpu->units;
+    p.sub_group_width = gpu->wave;
+    p.max_group_size = std::min(p.max_group_size, gpu->group);
+    p.stated_gflops = gpu->gflops;
+    p.stated_gbs = gpu->gbs;
+    set_local(p, gpu->local_bytes);
+    return true;
+  }
+  const auto fact = facts().find(word);
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (fact == facts().end() || error != std::errc() || end != value.data() + value.size() || number < fact->second.least || number > fact->second.most)
+    return false;
+  fact->second.set(p, number);
+  return true;
 }
 
 }  // namespace
 
-void pretend(DeviceProfile& p, std::string_view what) {
+void pretend(DeviceProfile& profile, std::string_view what) {
   if (what.empty()) return;
-  const auto refuse = [what] {
-    throw UsageError(
-        fmt::format("GEMEL_PRETEND: '{}' is given; accepted: gpu, and behind a colon, with commas between them: units=N with N from 1 to {}, local=N with N "
-                    "from 0 to {} bytes, "
-                    "group=N with N from 1 to {}, width=N with N from 1 to {}",
-                    what, kMostUnits, kMostLocalBytes, kMostGroup, kMostWidth));
-  };
   constexpr std::string_view kGpu = "gpu";
-  if (!what.starts_with(kGpu)) refuse();
-  int units = p.compute_units, width = p.sub_group_width;
-  std::int64_t group = p.max_group_size, local_bytes = std::max<std::int64_t>(p.local_bytes, 1);
+  if (!what.starts_with(kGpu)) refuse(what);
+  DeviceProfile p = profile;
+  p.kind = DeviceKind::gpu;
+  p.simd_width = 1;
+  p.unit_cache_bytes = 0;
+  set_local(p, std::max<std::int64_t>(p.local_bytes, 1));
   char before = ':';
   for (std::string_view rest = what.substr(kGpu.size()); !rest.empty(); before = ',') {
-    if (rest.front() != before) refuse();
+    if (rest.front() != before) refuse(what);
     const std::string_view item = rest.substr(1, rest.find(',', 1) - 1);
     rest.remove_prefix(1 + item.size());
-    if (const auto given = number_behind("units=", item, 1, kMostUnits))
-      units = *given;
-    else if (const auto bytes = number_behind("local=", item, 0, kMostLocalBytes))
-      local_bytes = *bytes;
-    else if (const auto items = number_behind("group=", item, 1, kMostGroup))
-      group = std::min<std::int64_t>(group, *items);
-    else if (const auto lanes = number_behind("width=", item, 1, kMostWidth))
-      width = *lanes;
-    else
-      refuse();
+    if (!apply(p, item)) refuse(what);
   }
-  p.kind = DeviceKind::gpu;
-  p.compute_units = units;
-  p.simd_width = 1;
-  p.sub_group_width = width;
-  p.local_bytes = local_bytes;
-  p.has_real_local_memory = local_bytes > 0;
-  p.max_group_size = group;
-  p.unit_cache_bytes = 0;
+  profile = std::move(p);
 }
 
 }  // namespace gemel::opencl

@@ -1,12 +1,10 @@
 #include "opencl/device/recording.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "engine/base/error.h"
 #include "engine/base/numbers.h"
+#include "opencl/device/stand_in_device.h"
 #include "opencl/memory/block.h"
 
 namespace gemel::opencl {
@@ -15,7 +13,7 @@ namespace {
 bool coincide(const Region& a, const Region& b) { return a.block == b.block && a.offset == b.offset; }
 
 /// Stands in for a device in a launch: finds its kernels, and keeps what would be enqueued.
-class Recorder final : public Device {
+class Recorder final : public StandInDevice {
  public:
   Recorder(Device& device, std::span<const Region> operands, std::span<const std::size_t> first) : device_(device), blocks_(operands.size()) {
     for (std::size_t i = 0; i < operands.size(); ++i) stand_ins_.push_back({operands[i].block ? &blocks_[first[i]] : nullptr, 0, operands[i].bytes});
@@ -47,28 +45,7 @@ class Recorder final : public Device {
   }
   void native(const std::function<void(void*, void**)>&, std::string_view) override { complete_ = false; }
 
-  void replay(const Recording&, std::span<const Region>) override { refuse("replay"); }
-  void write(const Region&, std::span<const std::byte>) override { refuse("write"); }
-  void write(const Region&, std::shared_ptr<const std::vector<std::byte>>) override { refuse("write"); }
-  void write(const Region&, const std::function<void(std::span<std::byte>)>&) override { refuse("write"); }
-  void read(const Region&, std::span<std::byte>) override { refuse("read"); }
-  std::unique_ptr<PendingRead> read_later(const Region&) override { refuse("read_later"); }
-  void finish() override { refuse("finish"); }
-  Event mark(Queue) override { refuse("mark"); }
-  void wait_for(Queue, const Event&) override { refuse("wait_for"); }
-  Fence make_fence() override { refuse("make_fence"); }
-  HostView map(const Region&, Access, const Event&) override { refuse("map"); }
-  void time_work(Timing) override { refuse("time_work"); }
-  void charge(std::string_view, std::int64_t, std::int64_t, const std::function<void()>&) override { refuse("charge"); }
-  std::vector<TimedWork> take_work() override { refuse("take_work"); }
-  std::vector<TimedWork> take_finished_work() override { refuse("take_finished_work"); }
-  std::int64_t clock_lead_ns() override { refuse("clock_lead_ns"); }
-
  private:
-  [[noreturn]] static void refuse(const char* what) {
-    throw InternalError(fmt::format("{}: a launch enqueues kernels, copies and fills, and waits for nothing", what));
-  }
-
   template <class T>
   static T kept(const T& number) {
     return number;

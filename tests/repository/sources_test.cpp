@@ -129,8 +129,10 @@ TEST(Sources, functions_of_many_parameters_are_found) {
 
 TEST(Sources, no_function_has_more_than_five_parameters) {
   for (const char* folder : {"engine", "opencl", "parallel", "frontends", "datasets", "tests", "benchmarks", "examples"})
-    for (const Source& s : sources(folder, {".h", ".cpp"}))
+    for (const Source& s : sources(folder, {".h", ".cpp"})) {
+      if (s.path.string().find("/stub_driver/") != std::string::npos) continue;  // its functions are OpenCL's
       for (const std::string& name : functions_above(code_of(s.lines), 5)) ADD_FAILURE() << s.path << ": " << name;
+    }
 }
 
 TEST(Sources, a_nested_if_is_found) {

@@ -39,7 +39,8 @@ std::int64_t parts_of_rows(const Geometry& g, std::int64_t items, std::int64_t g
 
 void add_parts(const Launch& l, std::int64_t parts, bool adds) {
   const std::int64_t elements = l.out_spec(0).elements();
-  l.run("any/parts.cl", "add_parts", opencl::range1(round_up(elements, 16), 16), {l.workspace(), l.out(0), elements, parts, std::int32_t{adds}});
+  const std::int64_t group = l.profile().runs_items_in_lanes() ? 128 : 16;
+  l.run("any/parts.cl", "add_parts", opencl::range1(round_up(elements, group), group), {l.workspace(), l.out(0), elements, parts, std::int32_t{adds}});
 }
 
 }  // namespace gemel::convolution

@@ -19,6 +19,7 @@
 #include "engine/ops/ops.h"
 #include "frontends/models/pictures/picture_models.h"
 #include "frontends/optim/optimizer.h"
+#include "opencl/device/known_gpus.h"
 #include "tests/support/device/test_device.h"
 #include "tests/support/message_of.h"
 #include "tests/support/operators/op_harness.h"
@@ -40,7 +41,7 @@ TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
   EXPECT_TRUE(p.has_real_local_memory && p.shares_host_memory);
   pretend(p, "gpu");
   EXPECT_EQ(p.compute_units, 60);
-  pretend(p, "gpu:local=0,units=7,width=32");
+  pretend(p, "gpu:local=0,units=7,wave=32");
   EXPECT_EQ(p.compute_units, 7);
   EXPECT_EQ(p.sub_group_width, 32);
   EXPECT_EQ(p.local_bytes, 0);
@@ -50,12 +51,49 @@ TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
   EXPECT_EQ(p.max_group_size, 64);
   pretend(p, "gpu:group=128");  // no device gets larger by it
   EXPECT_EQ(p.max_group_size, 64);
-  for (const char* wrong : {"cpu", "gp", "gpu:", "gpu60", "gpu,units=6", "gpu:units=", "gpu:units=0", "gpu:units=-1", "gpu:units=6x", "gpu:units=65537",
-                            "gpu:units=6,", "gpu:units=6:local=0", "gpu:local=-1", "gpu:group=0", "gpu:group=4097", "GPU", "gpu:width=0", "gpu:wave=64"})
-    EXPECT_EQ(message_of<UsageError>([&] { pretend(p, wrong); }),
-              "GEMEL_PRETEND: '" + std::string(wrong) +
-                  "' is given; accepted: gpu, and behind a colon, with commas between them: units=N with N from 1 to 65536, "
-                  "local=N with N from 0 to 16777216 bytes, group=N with N from 1 to 4096, width=N with N from 1 to 128");
+  pretend(p, "gpu:name=mi100,units=7,gbs=900");
+  EXPECT_EQ(p.sub_group_width, 64);
+  EXPECT_EQ(p.compute_units, 7);
+  EXPECT_EQ(p.stated_gflops, 23'100);
+  EXPECT_EQ(p.stated_gbs, 900);
+  const DeviceProfile before = p;
+  for (const char* wrong : {"cpu",
+                            "gp",
+                            "gpu:",
+                            "gpu60",
+                            "gpu,units=6",
+                            "gpu:units=",
+                            "gpu:units=0",
+                            "gpu:units=-1",
+                            "gpu:units=6x",
+                            "gpu:units=65537",
+                            "gpu:units=6,",
+                            "gpu:units=6:local=0",
+                            "gpu:local=-1",
+                            "gpu:group=0",
+                            "gpu:group=4097",
+                            "GPU",
+                            "gpu:width=64",
+                            "gpu:wave=0",
+                            "gpu:units=8,name=h99",
+                            "gpu:name="}) {
+    const std::string message = message_of<UsageError>([&] { pretend(p, wrong); });
+    EXPECT_TRUE(message.starts_with("GEMEL_PRETEND: '" + std::string(wrong) + "' is given; accepted: gpu, and behind a colon, with commas between them: "))
+        << message;
+    for (const char* accepted : {"units=N with N from 1 to 65536", "wave=N with N from 1 to 128", "local=N with N from 0 to 16777216",
+                                 "group=N with N from 1 to 4096", "gflops=N with", "gbs=N with", "name=GPU with GPU one of", "h100, h200"})
+      EXPECT_NE(message.find(accepted), std::string::npos) << accepted;
+  }
+  EXPECT_EQ(p.compute_units, before.compute_units) << "a refusal changes nothing";
+}
+
+TEST(Pretence, of_a_known_gpu_has_facts_that_may_be) {
+  for (const opencl::KnownGpu& gpu : opencl::known_gpus()) {
+    EXPECT_TRUE(gpu.wave == 32 || gpu.wave == 64) << gpu.name;
+    EXPECT_TRUE(gpu.group % gpu.wave == 0 && gpu.local_bytes >= 32 << 10) << gpu.name;
+    const double flops_a_byte = gpu.gflops / gpu.gbs;
+    EXPECT_TRUE(flops_a_byte > 8 && flops_a_byte < 100) << gpu.name << ": " << flops_a_byte;
+  }
 }
 
 /// By dispatch, for each sample of each operator. @return names of variants

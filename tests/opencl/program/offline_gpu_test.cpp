@@ -8,10 +8,9 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/base/error.h"
 #include "engine/device/dispatch.h"
 #include "engine/device/launch.h"
-#include "opencl/device/recording.h"
+#include "opencl/device/stand_in_device.h"
 #include "opencl/memory/block.h"
 #include "opencl/program/kernel.h"
 #include "opencl/program/offset_arguments.h"
@@ -32,7 +31,7 @@ struct ProgramSource {
 };
 
 /// Lists the programs that launches ask for, and runs nothing.
-class Listing final : public opencl::Device {
+class Listing final : public opencl::StandInDevice {
  public:
   explicit Listing(DeviceProfile profile) : profile_(std::move(profile)) {}
   const std::set<ProgramSource>& programs() const { return programs_; }
@@ -48,30 +47,11 @@ class Listing final : public opencl::Device {
     return none_;
   }
   void run(opencl::Kernel&, const opencl::Range&, std::span<const opencl::Argument>) override {}
-  void replay(const opencl::Recording&, std::span<const Region>) override {}
   void copy(const Region&, const Region&) override {}
   void fill(const Region&, std::span<const std::byte>) override {}
   void native(const std::function<void(void*, void**)>&, std::string_view) override {}
-  void charge(std::string_view, std::int64_t, std::int64_t, const std::function<void()>& enqueue) override { enqueue(); }
-
-  opencl::Allocator& memory() override { refuse(); }
-  void write(const Region&, std::span<const std::byte>) override { refuse(); }
-  void write(const Region&, std::shared_ptr<const std::vector<std::byte>>) override { refuse(); }
-  void write(const Region&, const std::function<void(std::span<std::byte>)>&) override { refuse(); }
-  void read(const Region&, std::span<std::byte>) override { refuse(); }
-  std::unique_ptr<opencl::PendingRead> read_later(const Region&) override { refuse(); }
-  void finish() override { refuse(); }
-  Event mark(opencl::Queue) override { refuse(); }
-  void wait_for(opencl::Queue, const Event&) override { refuse(); }
-  Fence make_fence() override { refuse(); }
-  HostView map(const Region&, Access, const Event&) override { refuse(); }
-  void time_work(Timing) override { refuse(); }
-  std::vector<opencl::TimedWork> take_work() override { refuse(); }
-  std::vector<opencl::TimedWork> take_finished_work() override { refuse(); }
-  std::int64_t clock_lead_ns() override { refuse(); }
 
  private:
-  [[noreturn]] static void refuse() { throw InternalError("a launch enqueues, and waits for nothing"); }
   DeviceProfile profile_;
   opencl::DeviceSettings settings_;
   std::set<ProgramSource> programs_;

@@ -1,0 +1,119 @@
+#include "opencl/device/counted_launch.h"
+
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/numbers.h"
+#include "opencl/device/stand_in_device.h"
+#include "opencl/memory/block.h"
+#include "opencl/program/kernel.h"
+#include "opencl/program/program_cache.h"
+
+namespace gemel::opencl {
+namespace {
+
+/// Of each `__global` parameter of a kernel, whether it is const; nothing where the source does not spell the kernel's name.
+std::optional<std::vector<bool>> const_parameters(std::string_view source, std::string_view kernel) {
+  const std::string head = "void " + std::string(kernel) + "(";
+  const std::size_t begin = source.find(head);
+  if (begin == source.npos) return std::nullopt;
+  std::vector<bool> out;
+  std::string parameter;
+  int depth = 1;
+  for (const char c : source.substr(begin + head.size())) {
+    depth += (c == '(') - (c == ')');
+    if ((c == ',' && depth == 1) || depth == 0) {
+      if (parameter.find("__global") != parameter.npos) out.push_back(parameter.find("const") < parameter.find('*'));
+      parameter.clear();
+    } else {
+      parameter += c;
+    }
+    if (depth == 0) break;
+  }
+  return out;
+}
+
+class Counter final : public StandInDevice {
+ public:
+  Counter(const DeviceProfile& profile, std::span<const CountedOperand> operands) : profile_(profile), operands_(operands), blocks_(operands.size()) {
+    for (std::size_t i = 0; i < operands.size(); ++i) {
+      const int lies_at = operands[i].lies_at;
+      regions_.push_back({operands[i].bytes > 0 ? &blocks_[lies_at < 0 ? i : at(lies_at)] : nullptr, 0, operands[i].bytes});
+    }
+  }
+  std::span<const Region> regions() const { return regions_; }
+  std::vector<CountedCommand> take() { return std::move(commands_); }
+
+  const DeviceProfile& profile() const override { return profile_; }
+  const DeviceSettings& settings() const override { return settings_; }
+  Kernel& kernel(std::string_view file, std::string_view name, std::string_view, std::string_view preface) override {
+    return find(name, [&] { return with_includes(preface) + embedded_source(file); });
+  }
+  Kernel& generated_kernel(std::string_view, const std::function<std::string()>& source, std::string_view name) override { return find(name, source); }
+
+  void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) override {
+    if (is_empty(range)) return;
+    CountedCommand out{.name = kernel.name, .groups = 1, .group_items = 1};
+    for (int d = 0; d < range.dimensions; ++d) {
+      const std::size_t k = at(d);
+      const std::int64_t items = std::max<std::int64_t>(1, range.local[k]);
+      out.groups *= ceil_div(range.global[k], items);
+      out.group_items *= items;
+    }
+    const std::optional<std::vector<bool>>& known = parameters_.at(kernel.name);
+    std::size_t place = 0;
+    for (const Argument& argument : arguments) {
+      const Region* region = std::get_if<Region>(&argument);
+      if (!region) continue;
+      const bool holds = is_input(*region), is_const = known && place < known->size() ? (*known)[place] : holds;  // operands of an epilogue are read
+      if (is_const || holds) out.read_bytes += region->bytes;
+      if (!is_const) out.written_bytes += region->bytes;
+      ++place;
+    }
+    commands_.push_back(std::move(out));
+  }
+  void copy(const Region& from, const Region& to) override {
+    commands_.push_back({.name = "copy", .read_bytes = from.bytes, .written_bytes = std::min(from.bytes, to.bytes)});
+  }
+  void fill(const Region& to, std::span<const std::byte>) override { commands_.push_back({.name = "fill", .written_bytes = to.bytes}); }
+  void native(const std::function<void(void*, void**)>&, std::string_view name) override {
+    if (name != kNoWork) commands_.push_back({.name = std::string(name), .is_native = true});
+  }
+
+ private:
+  template <class Source>
+  Kernel& find(std::string_view name, const Source& source) {
+    const auto [it, fresh] = kernels_.try_emplace(std::string(name));
+    if (fresh) {
+      it->second.name = name;
+      parameters_[it->first] = const_parameters(source(), name);
+    }
+    return it->second;
+  }
+  bool is_input(const Region& region) const {
+    for (std::size_t i = 0; i < operands_.size(); ++i)
+      if (operands_[i].is_input && region.block && region.block == regions_[i].block) return true;
+    return false;
+  }
+
+  const DeviceProfile& profile_;
+  DeviceSettings settings_;
+  std::span<const CountedOperand> operands_;
+  std::vector<Block> blocks_;  // never allocated: they tell operands apart
+  std::vector<Region> regions_;
+  std::map<std::string, Kernel> kernels_;
+  std::map<std::string, std::optional<std::vector<bool>>> parameters_;  // by kernel
+  std::vector<CountedCommand> commands_;
+};
+
+}  // namespace
+
+std::vector<CountedCommand> count_launch(const DeviceProfile& profile, std::span<const CountedOperand> operands, const Recording::Launch& launch) {
+  Counter counter(profile, operands);
+  launch(counter, counter.regions());
+  return counter.take();
+}
+
+}  // namespace gemel::opencl

@@ -1,0 +1,20 @@
+// Facts of GPUs by family, from their makers' data sheets: for pretence (opencl/device/pretended_gpu.h).
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace gemel::opencl {
+
+struct KnownGpu {
+  std::string_view name;
+  int units;                 // as OpenCL counts them: CUs or WGPs (AMD), SMs (NVIDIA), EUs (Intel)
+  int wave;                  // work-items in lockstep
+  std::int64_t local_bytes;  // of a work-group, as the driver tells it
+  std::int64_t group;        // most work-items of a work-group
+  double gflops, gbs;        // peaks: float32 by fused multiply-add at boost clock, matrix units aside; memory
+};
+
+std::span<const KnownGpu> known_gpus();
+
+}  // namespace gemel::opencl
