@@ -48,6 +48,7 @@ struct DeviceProfile {
   int clock_mhz = 0;
   int simd_width = 1;                  // float lanes of a vector register
   int sub_group_width = 0;             // work-items that run in lockstep; 0: unknown
+  int least_sub_group_width = 0;       // where a kernel may ask for a narrower one, whose items have more registers each; 0: it may not
   std::int64_t local_bytes = 0;        // scratch memory of a work-group
   bool has_real_local_memory = false;  // it is memory of its own, not main memory under another name
   bool shares_host_memory = false;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "engine/base/error.h"
@@ -47,6 +48,45 @@ void check_pair(const char* op, const Attributes& a, const char* name, std::int6
   if (v.size() != 2 || v[0] < least || v[1] < least)
     throw ShapeError(fmt::format("{}: {} is {}; accepted: two numbers of at least {}", op, name, to_string(Attributes::Item(v)), least));
 }
+
+namespace {
+
+constexpr std::int64_t kGroupOfCpu = 16, kGroupOfGpu = 128, kWave = 32;
+
+/// In groups of `local`.
+opencl::Range range_in_groups(const std::array<std::int64_t, 3>& places, const std::array<std::int64_t, 3>& local) {
+  std::array<std::int64_t, 3> global;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const std::int64_t groups = ceil_div(places[axis], local[axis]);
+    global[axis] = (axis > 0 ? std::min(groups, opencl::kMostGroups) : groups) * local[axis];
+  }
+  return opencl::range3(global, local);
+}
+
+}  // namespace
+
+opencl::Range range_of_pixels(const std::array<std::int64_t, 3>& items, const opencl::DeviceProfile& profile) {
+  const std::int64_t group = profile.runs_items_in_lanes() ? std::min(kGroupOfGpu, round_up(items[0], kWave)) : kGroupOfCpu;
+  return opencl::range3({round_up(items[0], group), std::min(items[1], opencl::kMostGroups), std::min(items[2], opencl::kMostGroups)}, {group, 1, 1});
+}
+
+opencl::Range range_of_places(const std::array<std::int64_t, 3>& places, const opencl::DeviceProfile& profile) {
+  std::array<std::int64_t, 3> local{1, 1, 1};
+  if (profile.runs_items_in_lanes()) {
+    std::int64_t left = kGroupOfGpu;
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      local[axis] = std::min(left, static_cast<std::int64_t>(std::bit_ceil(at(places[axis]))));
+      left /= local[axis];
+    }
+    local[0] *= left;  // of fewer places than a group has items
+  } else {             // one shape of a group or two: some drivers compile a kernel for each
+    const auto enough = std::ranges::find_if(places, [](std::int64_t extent) { return extent >= kGroupOfCpu; });
+    local[enough == places.end() ? 0 : at(enough - places.begin())] = kGroupOfCpu;
+  }
+  return range_in_groups(places, local);
+}
+
+opencl::Range range_of_blocks(const std::array<std::int64_t, 3>& blocks, const opencl::DeviceProfile&) { return range_in_groups(blocks, {1, 1, 1}); }
 
 std::string type_options(DType dtype) {
   const std::string options = fmt::format("-DT={}", opencl_name(dtype));

@@ -1,5 +1,6 @@
 // Helpers for records: checks with uniform error messages, common shape inference, costs and samples.
 #pragma once
+#include <array>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,15 @@ std::string type_options(DType dtype);
 /// Returns the samples, and copies of those numbered `which` in float16 and in bfloat16.
 /// @param changed  the float32 inputs that change their type
 std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::initializer_list<std::size_t> which, Reads changed = all_inputs);
+
+/// The range of a kernel that includes lib/pixels.clh, in groups of whole waves where items run in lanes.
+/// @param items  vectors of a row, rows, images
+opencl::Range range_of_pixels(const std::array<std::int64_t, 3>& items, const opencl::DeviceProfile& profile);
+/// The range of a kernel with a work-item for each place of three axes, innermost first: groups of whole waves where items run in lanes, few of which lie
+/// idle where an axis is short. Along the second and the third axis the kernel loops by the range's extent: drivers take fewer groups than there may be.
+opencl::Range range_of_places(const std::array<std::int64_t, 3>& places, const opencl::DeviceProfile& profile);
+/// The same for work-items with work enough for a group of their own each, as CPUs have them.
+opencl::Range range_of_blocks(const std::array<std::int64_t, 3>& blocks, const opencl::DeviceProfile& profile);
 
 /// Cost of an operator that reads its inputs and writes its outputs once, with `flops` FLOPs for each output element.
 template <int flops>

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <iterator>
 
@@ -14,7 +15,8 @@
 namespace gemel {
 namespace {
 
-constexpr std::int64_t kGroup = 256;           // work-items of a group, one an element
+constexpr std::int64_t kGroup = 256;  // work-items of a group, one an element
+constexpr std::int64_t kWave = 32;
 constexpr std::int64_t kChunkElements = 8192;  // of one work-item on a CPU: long enough to hide the launch, short enough to share
 
 std::string pattern_name(const std::string& op, const char* form, const std::vector<bool>& constant) {
@@ -91,9 +93,10 @@ std::string item_kernel(const OpDef& op, const Specs& in, DType out, const std::
   return fmt::format(
       "__kernel void {}({}, const long layers, const long rows, const long columns{}) {{\n"
       "  const long c = get_global_id(0);\n"
-      "  if (c < columns)\n"
-      "    for (long all = get_global_id(1); all < layers * rows; all += get_global_size(1)) {{\n"
-      "      const long l = all / rows, r = all % rows;\n"
+      "  if (c >= columns) return;\n"
+      "  for (long l = get_global_id(2); l < layers; l += get_global_size(2))\n"
+      "    for (long r = get_global_id(1); r < rows; r += get_global_size(1)) {{\n"
+      "      const long all = l * rows + r;\n"
       "      {}{}\n    }}\n}}\n",
       pattern_name(op.name, "item", constant), parameters(op, in, out), text.parameters, text.begins, text.statement);
 }
@@ -189,9 +192,14 @@ void launch_items(Launch& l) {
   Arguments arguments = leading_arguments(l);
   arguments.add(f.layers, f.rows, f.columns);
   add_strides(arguments, f);
-  const std::int64_t group = f.columns >= kGroup ? kGroup : 32;
-  l.device().run(folded_kernel(l, "item", item_kernel, f),
-                 opencl::range2({round_up(f.columns, group), std::min(f.layers * f.rows, opencl::kMostGroups)}, {group, 1}), arguments);
+  // Whole waves of a row, and as many rows as fill a group.
+  const std::int64_t wide = std::clamp<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(at(f.columns))), kWave, kGroup);
+  const std::int64_t high = f.rows >= kGroup / wide ? kGroup / wide : 1;
+  l.device().run(
+      folded_kernel(l, "item", item_kernel, f),
+      opencl::range3({round_up(f.columns, wide), std::min(ceil_div(f.rows, high), opencl::kMostGroups) * high, std::min(f.layers, opencl::kMostGroups)},
+                     {wide, high, 1}),
+      arguments);
 }
 
 void launch_general(Launch& l) {

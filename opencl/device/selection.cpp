@@ -65,16 +65,18 @@ DeviceKind kind_of(cl_device_type type) {
 }
 
 /// As the makers' extensions tell it: OpenCL 1.2 has no word of it. Where a kernel may have several widths, the widest.
-int sub_group_width_of(cl_device_id device) {
+void set_sub_group_widths(DeviceProfile& p, cl_device_id device) {
   const std::string extensions = device_text(device, CL_DEVICE_EXTENSIONS);
   const auto has = [&](const char* name) { return extensions.find(name) != std::string::npos; };
-  if (has("cl_nv_device_attribute_query")) return static_cast<int>(device_info<cl_uint>(device, CL_DEVICE_WARP_SIZE_NV));
-  if (has("cl_amd_device_attribute_query")) return static_cast<int>(device_info<cl_uint>(device, CL_DEVICE_WAVEFRONT_WIDTH_AMD));
-  if (!has("cl_intel_required_subgroup_size")) return 0;
+  if (has("cl_nv_device_attribute_query")) p.sub_group_width = static_cast<int>(device_info<cl_uint>(device, CL_DEVICE_WARP_SIZE_NV));
+  if (has("cl_amd_device_attribute_query")) p.sub_group_width = static_cast<int>(device_info<cl_uint>(device, CL_DEVICE_WAVEFRONT_WIDTH_AMD));
+  if (p.sub_group_width || !has("cl_intel_required_subgroup_size")) return;
   std::array<std::size_t, 16> widths{};
   std::size_t bytes = 0;
-  if (clGetDeviceInfo(device, CL_DEVICE_SUB_GROUP_SIZES_INTEL, sizeof widths, widths.data(), &bytes) != CL_SUCCESS) return 0;
-  return static_cast<int>(*std::ranges::max_element(widths));
+  if (clGetDeviceInfo(device, CL_DEVICE_SUB_GROUP_SIZES_INTEL, sizeof widths, widths.data(), &bytes) != CL_SUCCESS || bytes == 0) return;
+  const auto [least, most] = std::ranges::minmax(std::span(widths).first(bytes / sizeof widths[0]));
+  p.sub_group_width = static_cast<int>(most);
+  if (least < most) p.least_sub_group_width = static_cast<int>(least);
 }
 
 DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
@@ -96,7 +98,7 @@ DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   p.shares_host_memory = device_info<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY);
   p.simd_width = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)));
   if (p.is_cpu() && !p.is_emulator) p.simd_width = std::max(p.simd_width, host_simd_width());
-  p.sub_group_width = sub_group_width_of(device);
+  set_sub_group_widths(p, device);
   p.local_bytes = static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_LOCAL_MEM_SIZE));
   p.has_real_local_memory = device_info<cl_device_local_mem_type>(device, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL && !p.is_cpu();
   p.global_bytes = static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE));

@@ -196,15 +196,19 @@ void launch_backward_tiles(Launch& l) {
 std::string group_options(const AttentionSizes& s, DType dtype) {
   return fmt::format("{} -DHEAD={} -DVALUE={} -DLANES=1", type_options(dtype), ceil_div(s.head, kItemsOfRow), ceil_div(s.value, kItemsOfRow));
 }
-opencl::Range group_range(const AttentionSizes& s, std::int64_t rows) {
-  return opencl::range1(s.samples * s.heads * ceil_div(rows, kRowsOfGroup) * kGroup, kGroup);
-}
 
-void run_group(const Launch& l, const char* kernel, std::int64_t rows, Arguments arguments, AttentionInputsAt in) {
+/// Launches for at most so many samples and heads as drivers take groups.
+void run_group(const Launch& l, const char* kernel, std::int64_t rows, const Arguments& tensors, AttentionInputsAt in) {
+  constexpr std::int64_t kMost = opencl::kMostGroups;
   const AttentionSizes s = attention_sizes(l.problem(), in);
-  arguments.add(s.head, s.value);
-  add_problem(arguments, l, in);
-  l.run(kGroups, kernel, group_range(s, rows), arguments, group_options(s, l.in_spec(0).dtype));
+  const std::int64_t items = ceil_div(rows, kRowsOfGroup) * kGroup;
+  for (std::int64_t sample = 0; sample < s.samples; sample += kMost)
+    for (std::int64_t head = 0; head < s.heads; head += kMost) {
+      Arguments arguments(tensors, s.head, s.value, sample, head);
+      add_problem(arguments, l, in);
+      l.run(kGroups, kernel, opencl::range3({items, std::min(s.heads - head, kMost), std::min(s.samples - sample, kMost)}, {kGroup, 1, 1}), arguments,
+            group_options(s, l.in_spec(0).dtype));
+    }
 }
 
 void launch_group(Launch& l) {

@@ -72,6 +72,7 @@ Variant direct_variant(Direction direction);
 Variant depthwise_variant(Direction direction);
 Variant depthwise_rows_variant(Direction direction);
 Variant gemm_variant(Direction direction);
+Variant group_tiles_variant(Direction direction);
 Variant rows_variant();
 Variant tiles_variant(Direction direction);
 Variant weight_tiles_variant();

@@ -11,15 +11,18 @@
 namespace gemel::convolution {
 namespace {
 
-constexpr std::int64_t kGroupOfCpu = 16, kGroupOfGpu = 128, kWave = 32;
+constexpr std::int64_t kGroupOfCpu = 16;
 constexpr const char* kFile = "any/convolution/depthwise.cl";
 
 template <Direction d>
-const char* declines(const Problem& p, const opencl::DeviceProfile&) {
+const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   if (!g.is_depthwise()) return "it is not one filter for each channel";
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  return std::max({g.h * g.w * g.c, g.p * g.q * g.c, g.n * g.p}) <= kMost ? nullptr : "an image has 2^31 elements or more";
+  if (std::max(g.h * g.w * g.c, g.p * g.q * g.c) > kMost) return "an image has 2^31 elements or more";
+  if (d != Direction::weights) return nullptr;
+  if (g.n * in_rows(g, profile).p > kMost) return "the images have 2^31 rows or more";
+  return g.taps() > opencl::kMostGroups ? "its window has too many taps" : nullptr;
 }
 
 /// Channels of one work-item: a vector where items run one after the other, one where they run side by side.
@@ -28,17 +31,8 @@ std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& d) {
   return channels % 16 == 0 ? 16 : channels % 8 == 0 ? 8 : 1;
 }
 
-/// Work-items of a group, of so many along the first dimension: whole waves, and no more than the items need.
-std::int64_t group_of(std::int64_t items, const opencl::DeviceProfile& d) {
-  return d.runs_items_in_lanes() ? std::min(kGroupOfGpu, round_up(items, kWave)) : kGroupOfCpu;
-}
-
 std::int64_t parts_of(const Geometry& g, const opencl::DeviceProfile& d) { return parts_of_rows(g, g.taps() * g.c / width_of(g.c, d), kGroupOfCpu, d); }
 
-opencl::Range range_of(const std::array<std::int64_t, 3>& items, const opencl::DeviceProfile& d) {
-  const std::int64_t group = group_of(items[0], d);
-  return opencl::range3({round_up(items[0], group), std::min(items[1], opencl::kMostGroups), std::min(items[2], opencl::kMostGroups)}, {group, 1, 1});
-}
 std::string options_for(std::int64_t width) { return fmt::format("-DWIDTH={}", width); }
 
 template <Direction d>
@@ -46,7 +40,7 @@ void product_launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   const std::int64_t width = width_of(g.c, l.profile());
   run_last(l, {kFile, d == Direction::forward ? "depthwise_forward" : "depthwise_input_gradient", options_for(width)},
-           range_of(d == Direction::forward ? std::array{g.q * g.c / width, g.p, g.n} : std::array{g.w * g.c / width, g.h, g.n}, l.profile()),
+           range_of_pixels(d == Direction::forward ? std::array{g.q * g.c / width, g.p, g.n} : std::array{g.w * g.c / width, g.h, g.n}, l.profile()),
            arguments_of({l.in(0), l.in(1), l.out(0)}, g));
 }
 
@@ -58,8 +52,8 @@ void weights_launch(Launch& l) {
   const Geometry g = in_rows(geometry_of<Direction::weights>(l.problem()), l.profile());
   const std::int64_t parts = parts_of(g, l.profile()), width = width_of(g.c, l.profile());
   auto arguments = arguments_of({l.in(0), l.in(1), l.workspace()}, g);
-  arguments.emplace_back(parts);
-  run(l, {kFile, "depthwise_weight_gradient", options_for(width)}, range_of({g.c / width, g.taps(), parts}, l.profile()), arguments);
+  arguments.emplace_back(narrow<std::int32_t>(parts));
+  run(l, {kFile, "depthwise_weight_gradient", options_for(width)}, range_of_pixels({g.c / width, g.taps(), parts}, l.profile()), arguments);
   add_parts(l, parts, l.begin_sum());
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -136,7 +137,11 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) try
   const Geometry g = geometry_of<d>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
-  if (plan_of(d, g, profile).sections.bytes() > profile.max_allocation_bytes) return "the workspace exceeds the largest allocation";
+  const Plan plan = plan_of(d, g, profile);
+  if (plan.sections.bytes() > profile.max_allocation_bytes) return "the workspace exceeds the largest allocation";
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  if (!g.is_matrix_product() && (d == Direction::input ? g.h * g.w * g.c : plan.rows * g.depth()) > kMost)
+    return d == Direction::input ? "an image has 2^31 elements or more" : "a block of columns has 2^31 elements or more";
   return declines_epilogue<d>(p, g, profile);
 } catch (const UsageError&) {  // of dispatch, which is asked for the products
   return "the variant of matmul that is asked for declines one of its products";
@@ -174,23 +179,21 @@ std::int64_t width_of(std::int64_t channels, const opencl::DeviceProfile& profil
   return 1;
 }
 
-/// @param elements  that the kernel writes
-void run_columns(const Launch& l, const char* kernel, const Geometry& g, const std::vector<opencl::Argument>& arguments, std::int64_t elements) {
-  const std::int64_t width = width_of(g.c, l.profile());
-  run(l, {"any/convolution/columns.cl", kernel, fmt::format("-DWIDTH={}", width)}, opencl::range1(round_up(elements / width, kLocal), kLocal), arguments);
-}
+KernelName columns_kernel(const char* name, std::int64_t width) { return {"any/convolution/columns.cl", name, fmt::format("-DWIDTH={}", width)}; }
 
 void im2col(const Launch& l, const Geometry& g, const opencl::Region& x, const opencl::Region& columns, const Block& b) {
+  const std::int64_t width = width_of(g.c, l.profile()), per_image = g.p * g.q;
   auto arguments = arguments_of({x, columns}, g);
-  arguments.insert(arguments.end(), {b.begin, b.rows});
-  run_columns(l, "im2col", g, arguments, b.rows * g.depth());
+  for (std::int32_t number : ints(b.begin / per_image, b.begin % per_image / g.q, b.begin % g.q, b.rows)) arguments.emplace_back(number);
+  run(l, columns_kernel("im2col", width), opencl::range1(round_up(b.rows * g.depth() / width, kLocal), kLocal), arguments);
 }
 
 void col2im(const Launch& l, const Geometry& g, const opencl::Region& columns, const opencl::Region& dx, const Block& b) {
-  const std::int64_t per_image = g.p * g.q, first = b.begin / per_image, images = ceil_div(b.begin + b.rows, per_image) - first;
+  const std::int64_t width = width_of(g.c, l.profile()), per_image = g.p * g.q, first = b.begin / per_image;
+  const std::int64_t images = ceil_div(b.begin + b.rows, per_image) - first;
   auto arguments = arguments_of({columns, dx}, g);
-  arguments.insert(arguments.end(), {b.begin, b.rows, first, images});
-  run_columns(l, "col2im", g, arguments, images * g.h * g.w * g.c);
+  arguments.insert(arguments.end(), {b.begin, b.rows, narrow<std::int32_t>(first), narrow<std::int32_t>(images)});
+  run(l, columns_kernel("col2im", width), range_of_pixels({g.w * g.c / width, g.h, images}, l.profile()), arguments);
 }
 
 /// @param adds  to what lies in the output

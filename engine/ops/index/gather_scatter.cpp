@@ -12,7 +12,6 @@
 namespace gemel::inline ops {
 namespace {
 
-constexpr std::int64_t kGroup = 64;
 constexpr std::int64_t kRowElements = 4096;  // that one work-item of a CPU gathers
 constexpr std::int64_t kColumns = 64;        // that one work-item of a CPU adds to
 
@@ -91,9 +90,8 @@ void gather_rows_launch(Launch& l) {
 
 void gather_items_launch(Launch& l) {
   const Rows r = rows_of("gather", l.in_shape(0), l.in_shape(1), l.attributes());
-  const std::int64_t rows = r.outer * r.count;
-  l.run("any/gather.cl", "gather_items", opencl::range1(round_up(rows * r.inner, kGroup), kGroup),
-        {l.in(0), l.in(1), l.out(0), l.error_word(), rows, r.n, r.count, r.inner}, moved_options(l));
+  l.run("any/gather.cl", "gather_items", range_of_places({r.inner, r.count, r.outer}, l.profile()),
+        {l.in(0), l.in(1), l.out(0), l.error_word(), r.outer, r.n, r.count, r.inner}, moved_options(l));
 }
 
 Specs scatter_add_infer(const Specs& in, const Attributes& a) {
@@ -122,9 +120,9 @@ Values scatter_add_gradient(const Backward& b) {
 
 /// What one work-item of scatter_add.cl owns.
 struct Share {
-  std::int64_t columns;  // of one work-item
-  std::int64_t items;    // that would fill the device
-  std::int64_t group;    // work-items of a work-group
+  std::int64_t columns;              // of one work-item
+  std::int64_t items;                // that would fill the device
+  decltype(range_of_places)* range;  // of the work-items
 };
 
 /// Adds the updates, an input, to the output at the indices, input 1.
@@ -133,10 +131,10 @@ void add_updates(const Launch& l, int updates, const Share& share) {
   if (r.count == 0) return;
   const std::int64_t column_blocks = ceil_div(r.inner, share.columns);
   const std::int64_t row_blocks = std::clamp<std::int64_t>(share.items / (column_blocks * r.outer), 1, r.n);
-  const std::int64_t row_block = ceil_div(r.n, row_blocks), all = column_blocks * ceil_div(r.n, row_block) * r.outer;
+  const std::int64_t row_block = ceil_div(r.n, row_blocks);
   const std::int64_t part = std::clamp<std::int64_t>(l.profile().longest_loop / (share.columns + 1), 1, r.count);
   for (std::int64_t begin = 0; begin < r.count; begin += part)
-    l.run("any/scatter_add.cl", "scatter_add", opencl::range1(round_up(all, share.group), share.group),
+    l.run("any/scatter_add.cl", "scatter_add", share.range({column_blocks, ceil_div(r.n, row_block), r.outer}, l.profile()),
           {l.in(1), l.in(updates), l.out(0), l.error_word(), r.outer, r.n, r.count, r.inner, row_block, share.columns, begin, std::min(begin + part, r.count)},
           "-DT=" + std::string(opencl_name(l.out_spec(0).dtype)) + index_option(l.in_spec(1)));
 }
@@ -191,7 +189,7 @@ void one_hot_cells(const HostCall& c) {
 
 void one_hot_launch(Launch& l) {
   const std::int64_t count = l.in_spec(0).elements(), classes = l.attributes().integer("classes");
-  l.run("any/gather.cl", "one_hot", opencl::range1(round_up(count * classes, kGroup), kGroup), {l.in(0), l.out(0), l.error_word(), count, classes},
+  l.run("any/gather.cl", "one_hot", range_of_places({classes, count, 1}, l.profile()), {l.in(0), l.out(0), l.error_word(), count, classes},
         type_options(l.out_spec(0).dtype) + index_option(l.in_spec(0)));
 }
 
@@ -207,10 +205,10 @@ std::vector<Variant> adding_variants() {
            .target = Target::cpu,
            .launch =
                [](Launch& l) {
-                 launch(l, {kColumns, 8 * l.profile().compute_units, 1});
+                 launch(l, {kColumns, 8 * l.profile().compute_units, range_of_blocks});
                }},
           {.name = "columns", .doc = "a column, or a part of it, for each work-item", .launch = [](Launch& l) {
-             launch(l, {1, 64 * l.profile().compute_units, kGroup});
+             launch(l, {1, 64 * l.profile().compute_units, range_of_places});
            }}};
 }
 

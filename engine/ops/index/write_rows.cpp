@@ -12,7 +12,6 @@ namespace {
 
 constexpr int kDestination = 0, kStart = 1, kSource = 2;  // inputs
 constexpr std::int64_t kChunk = 8192;                     // elements that one work-item of a CPU copies
-constexpr std::int64_t kGroup = 64;
 
 /// The destination as [outer, n, inner] about the axis; `count` rows of it are written.
 struct Rows {
@@ -56,12 +55,10 @@ std::string options_for(const Launch& l) {
          " -DINDEX=" + std::string(opencl_name(l.in_spec(kStart).dtype));
 }
 
-/// @param chunk  elements of a work-item  @param group  work-items of a group
-void launch(const Launch& l, std::int64_t chunk, std::int64_t group) {
+/// @param chunk  elements of a work-item  @param range  of the work-items
+void launch(const Launch& l, std::int64_t chunk, decltype(range_of_places)* range) {
   const Rows r = rows_of(l.in_shape(kDestination), l.in_shape(kSource), l.attributes());
-  const std::int64_t span = r.count * r.inner, items = r.outer * ceil_div(span, chunk);
-  if (items == 0) return;
-  l.run("any/write_rows.cl", "write_rows", opencl::range1(round_up(items, group), group),
+  l.run("any/write_rows.cl", "write_rows", range({ceil_div(r.count * r.inner, chunk), r.outer, 1}, l.profile()),
         {l.in(kDestination), l.in(kStart), l.in(kSource), l.error_word(), r.outer, r.n, r.count, r.inner, chunk}, options_for(l));
 }
 
@@ -81,8 +78,11 @@ const OpDef& write_rows_def() {
           },
       .reference = reference,
       .writes = {kDestination},
-      .variants = {{.name = "chunks", .doc = "a run of elements for each work-item", .target = Target::cpu, .launch = [](Launch& l) { launch(l, kChunk, 1); }},
-                   {.name = "items", .doc = "one work-item an element", .launch = [](Launch& l) { launch(l, 1, kGroup); }}},
+      .variants = {{.name = "chunks",
+                    .doc = "a run of elements for each work-item",
+                    .target = Target::cpu,
+                    .launch = [](Launch& l) { launch(l, kChunk, range_of_blocks); }},
+                   {.name = "items", .doc = "one work-item an element", .launch = [](Launch& l) { launch(l, 1, range_of_places); }}},
       .samples =
           [] {
             const auto along = [](std::int64_t axis) { return Attributes{{"axis", axis}}; };

@@ -21,6 +21,10 @@
   FORM(kDots)                  \
   FORM(kFewRows)               \
   FORM(kParts)                 \
+  FORM(kGroupTile128x128)      \
+  FORM(kGroupTile128x64)       \
+  FORM(kGroupTile64x64)        \
+  FORM(kGroupTile128x32)       \
   FORM(kColumns)               \
   FORM(kWidened)
 

@@ -172,7 +172,7 @@ Values inference_gradient(const Backward& b) {
   return out;
 }
 
-// ---- launches
+// ---- launches: a GPU's groups combine the spans themselves where a CPU has a kernel for it
 
 template <Mapping mapping>
 std::int64_t forward_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
@@ -183,20 +183,29 @@ void launch_forward(Launch& l) {
   const Columns columns = columns_of(l.in_shape(0));
   const Spans s = spans_of(columns, l.profile(), mapping);
   const SpanMemory memory(s, l.profile(), mapping, 1);
-  const opencl::Region scale = memory.lines(l.workspace());
+  const opencl::Region parts = memory.parts(l.workspace());
+  const auto momentum = static_cast<float>(l.attributes().real("momentum")), eps = static_cast<float>(l.attributes().real("eps"));
   run_spans(l, {kFile, "batch_norm_moments", mapping}, s, memory, {l.in(0)});
-  l.run(path_of(kFile, mapping), "batch_norm_statistics", channel_range(std::max<std::int64_t>(1, s.channels)),  // the batch counts also where there are none
-        {memory.parts(l.workspace()), l.in(1), l.in(3), l.in(4), l.in(5), l.out(1), l.out(2), scale, s.rows, s.channels, s.spans, s.span_rows,
-         static_cast<float>(l.attributes().real("momentum")), static_cast<float>(l.attributes().real("eps"))});
+  if (mapping == Mapping::tile)
+    return run_over_rows(l, {kPassFile, "batch_norm_normalise", mapping}, columns,
+                         {l.in(0), parts, l.in(1), l.in(2), l.in(3), l.in(4), l.in(5), l.out(1), l.out(2), l.out(0), s.spans, s.span_rows, momentum, eps});
+  const opencl::Region scale = memory.lines(l.workspace());
+  l.run(path_of(kFile, mapping), "batch_norm_statistics", channel_range(std::max<std::int64_t>(1, s.channels)),
+        {parts, l.in(1), l.in(3), l.in(4), l.in(5), l.out(1), l.out(2), scale, s.rows, s.channels, s.spans, s.span_rows, momentum, eps});
   run_over_rows(l, {kPassFile, "batch_norm_apply", mapping}, columns, {l.in(0), l.out(1), scale, l.in(2), l.out(0)});
 }
 
-std::int64_t scale_bytes(const Problem& p, const opencl::DeviceProfile&) { return p.inputs[1].bytes(); }
+template <Mapping mapping>
+std::int64_t scale_bytes(const Problem& p, const opencl::DeviceProfile&) {
+  return mapping == Mapping::rows ? p.inputs[1].bytes() : 0;
+}
 template <Mapping mapping>
 void launch_inference(Launch& l) {
   const Columns columns = columns_of(l.in_shape(0));
-  l.run(path_of(kFile, mapping), "batch_norm_running_scale", channel_range(columns.channels),
-        {l.in(1), l.in(4), l.workspace(), columns.channels, static_cast<float>(l.attributes().real("eps"))});
+  const auto eps = static_cast<float>(l.attributes().real("eps"));
+  if (mapping == Mapping::tile)
+    return run_over_rows(l, {kPassFile, "batch_norm_inference", mapping}, columns, {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0), eps});
+  l.run(path_of(kFile, mapping), "batch_norm_running_scale", channel_range(columns.channels), {l.in(1), l.in(4), l.workspace(), columns.channels, eps});
   run_over_rows(l, {kPassFile, "batch_norm_apply", mapping}, columns, {l.in(0), l.in(3), l.workspace(), l.in(2), l.out(0)});
 }
 
@@ -209,10 +218,14 @@ void launch_backward(Launch& l) {
   const Columns columns = columns_of(l.in_shape(1));
   const Spans s = spans_of(columns, l.profile(), mapping);
   const SpanMemory memory(s, l.profile(), mapping, 3);
-  const opencl::Region line = memory.lines(l.workspace());
+  const opencl::Region parts = memory.parts(l.workspace());
   run_spans(l, {kFile, "batch_norm_sums", mapping}, s, memory, {l.in(0), l.in(1), l.in(3)});
+  if (mapping == Mapping::tile)
+    return run_over_rows(l, {kPassFile, "batch_norm_slope", mapping}, columns,
+                         {l.in(0), l.in(1), parts, l.in(2), l.in(3), l.in(4), l.out(1), l.out(2), l.out(0), s.spans});
+  const opencl::Region line = memory.lines(l.workspace());
   l.run(path_of(kFile, mapping), "batch_norm_totals", channel_range(s.channels),
-        {memory.parts(l.workspace()), l.in(2), l.in(4), l.out(1), l.out(2), line, s.rows, s.channels, s.spans});
+        {parts, l.in(2), l.in(4), l.out(1), l.out(2), line, s.rows, s.channels, s.spans});
   run_over_rows(l, {kPassFile, "batch_norm_slope", mapping}, columns, {l.in(0), l.in(1), l.in(3), line, l.out(0)});
 }
 
@@ -309,7 +322,7 @@ const OpDef& batch_norm_inference_def() {
       .decomposes = true,
       .may_reuse = {{0, 0}},
       .takes_epilogue = true,
-      .variants = variants(scale_bytes, launch_inference<Mapping::tile>, scale_bytes, launch_inference<Mapping::rows>),
+      .variants = variants(scale_bytes<Mapping::tile>, launch_inference<Mapping::tile>, scale_bytes<Mapping::rows>, launch_inference<Mapping::rows>),
       .samples =
           [] {
             std::vector<Sample> out;

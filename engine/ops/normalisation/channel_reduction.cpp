@@ -15,6 +15,7 @@ constexpr std::int64_t kLoopsOfSpan = 4;                           // over its e
 constexpr std::int64_t kBlockElements = 16384;                     // 64 KiB, in a core's second cache
 constexpr std::int64_t kRunElements = 8192;                        // of an elementwise pass, for each work-item on a CPU
 constexpr std::int64_t kWidth = 32, kLanes = kTileItems / kWidth;  // WIDTH and LANES in the kernels
+constexpr std::int64_t kMostSpans = 128;                           // that a group combines by the way
 constexpr std::int64_t kTileRows = 64;                             // fewer rows are not worth a group of their own
 
 /// Groups of WIDTH channels along x, `groups` along y.
@@ -36,7 +37,10 @@ Spans spans_of(const Columns& columns, const opencl::DeviceProfile& profile, Map
   const auto [rows, channels] = columns;
   const std::int64_t units = profile.compute_units;
   std::int64_t wanted = ceil_div(rows, kTileRows);
-  if (mapping == Mapping::tile) wanted = std::min(wanted, ceil_div(8 * units, std::max<std::int64_t>(1, ceil_div(channels, kWidth))));
+  if (mapping == Mapping::tile) {
+    const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(channels, kWidth));
+    wanted = std::min({wanted, ceil_div(8 * units, blocks), std::max(kMostSpans, ceil_div(2 * units, blocks))});
+  }
   if (mapping == Mapping::rows)
     wanted = std::max(std::min(rows * channels / kSpanElements, 4 * units), ceil_div(rows * channels, profile.longest_loop / kLoopsOfSpan));
   wanted = std::max<std::int64_t>(1, std::min(wanted, rows));
@@ -67,15 +71,22 @@ void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& s, const Span
   l.device().run(kernel_of(l, kernel), tile ? tile_range(s.channels, s.spans) : opencl::range1(s.channels ? s.spans : 0, 1), arguments);
 }
 
+void run_totals(const Launch& l, const ColumnKernel& kernel, std::int64_t channels, const Arguments& arguments) {
+  l.device().run(kernel_of(l, kernel), kernel.mapping == Mapping::tile ? tile_range(channels, 1) : channel_range(channels), arguments);
+}
+
 void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, Arguments arguments) {
   const auto [rows, channels] = columns;
   const bool tile = kernel.mapping == Mapping::tile;
-  const std::int64_t run_rows = tile ? std::max(kTileRows, ceil_div(rows, opencl::kMostGroups)) : ceil_div(kRunElements, std::max<std::int64_t>(1, channels));
+  const std::int64_t blocks = std::max<std::int64_t>(1, ceil_div(channels, kWidth));
+  const std::int64_t run_rows = tile ? std::max({kTileRows, ceil_div(rows * blocks, 4 * l.profile().compute_units), ceil_div(rows, opencl::kMostGroups)})
+                                     : ceil_div(kRunElements, std::max<std::int64_t>(1, channels));
   arguments.add(rows, channels, run_rows);
   if (!tile) arguments.add(l.leaves_the_caches());
   arguments.add(l.epilogue_arguments());
   l.device().run(kernel_of(l, kernel, l.epilogue_text()),
-                 tile ? tile_range(channels, ceil_div(rows, run_rows)) : opencl::range1(channels ? ceil_div(rows, run_rows) : 0, 1), arguments);
+                 tile ? tile_range(std::max<std::int64_t>(1, channels), ceil_div(rows, run_rows)) : opencl::range1(channels ? ceil_div(rows, run_rows) : 0, 1),
+                 arguments);
 }
 
 opencl::Range channel_range(std::int64_t channels) { return opencl::range1(round_up(channels, 64), 64); }

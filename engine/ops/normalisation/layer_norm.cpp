@@ -213,8 +213,8 @@ void launch_backward(Launch& l) {
   } else {
     run_spans(l, {kFile, "layer_norm_backward", mapping, options}, s, memory, {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0)});
   }
-  l.run(path_of(kFile, mapping), "layer_norm_totals", channel_range(s.channels),
-        {s.spans ? memory.parts(l.workspace()) : l.workspace(), l.out(1), l.out(2), s.channels, s.spans}, options);
+  run_totals(l, {kFile, "layer_norm_totals", mapping, options}, s.channels,
+             {s.spans ? memory.parts(l.workspace()) : l.workspace(), l.out(1), l.out(2), s.channels, s.spans});
 }
 
 // ---- samples

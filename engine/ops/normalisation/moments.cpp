@@ -51,8 +51,8 @@ void launch(Launch& l) {
   const Spans s = spans_of(columns_of(l.in_shape(0)), l.profile(), mapping);
   const SpanMemory memory(s, l.profile(), mapping, 0);
   run_spans(l, {kFile, "batch_norm_moments", mapping}, s, memory, {l.in(0)});
-  l.run(path_of(kFile, mapping), "batch_norm_merged_moments", channel_range(s.channels),
-        {s.spans ? memory.parts(l.workspace()) : l.out(0), l.out(0), l.out(1), s.rows, s.channels, s.spans, s.span_rows});
+  run_totals(l, {kFile, "batch_norm_merged_moments", mapping}, s.channels,
+             {s.spans ? memory.parts(l.workspace()) : l.out(0), l.out(0), l.out(1), s.rows, s.channels, s.spans, s.span_rows});
 }
 
 // ---- merging those of parts

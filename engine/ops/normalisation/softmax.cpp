@@ -83,13 +83,15 @@ void launch_rows(Launch& l) {
 }
 void launch_group(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
-  l.run("gpu/softmax.cl", "softmax_group", opencl::range1(r.n ? r.outer * r.inner * kGroup : 0, kGroup), {l.in(0), l.out(0), r.n, r.inner, logarithm(l)},
-        type_options(l.in_spec(0).dtype));
+  if (r.n == 0) return;
+  l.run("gpu/softmax.cl", "softmax_group", opencl::range2({r.outer * kGroup, std::min(r.inner, opencl::kMostGroups)}, {kGroup, 1}),
+        {l.in(0), l.out(0), r.n, r.inner, logarithm(l)}, type_options(l.in_spec(0).dtype));
 }
 void launch_any(Launch& l) {
   const Rows r = rows_of(l.in_shape(0), l.attributes());
-  l.run("any/softmax.cl", "softmax_any", opencl::range1(r.n ? round_up(r.outer * r.inner, 16) : 0, 16),
-        {l.in(0), l.out(0), r.outer, r.n, r.inner, logarithm(l)}, type_options(l.in_spec(0).dtype));
+  if (r.n == 0) return;
+  l.run("any/softmax.cl", "softmax_any", range_of_places({r.inner, r.outer, 1}, l.profile()), {l.in(0), l.out(0), r.outer, r.n, r.inner, logarithm(l)},
+        type_options(l.in_spec(0).dtype));
 }
 
 std::vector<Variant> variants() {

@@ -14,6 +14,7 @@
 namespace gemel::inline ops {
 namespace {
 
+using pooling::Form;
 using pooling::Geometry;
 using pooling::geometry_of;
 
@@ -87,19 +88,19 @@ void gradient_reference(const HostCall& call) {
   each_element(geometry_of(call.out_shape(0), call.attributes()), [&](std::size_t to, std::size_t from, double count) { dx[to] += dy[from] / count; });
 }
 
-void run(const Launch& l, const char* kernel, bool vectors, const Shape& x) {
+void run(const Launch& l, const char* kernel, Form form, const Shape& x) {
   const Geometry g = geometry_of(x, l.attributes());
   Arguments arguments = pooling::arguments_of({l.in(0), l.out(0)}, g);
   arguments.add(g.window.count_padding);
-  pooling::run(l, {kernel, vectors, l.out_shape(0), &g}, std::move(arguments));
+  pooling::run(l, {kernel, form, l.out_shape(0), &g}, std::move(arguments));
 }
-template <bool vectors>
+template <Form form>
 void launch(Launch& l) {
-  run(l, "avg_pool", vectors, l.in_shape(0));
+  run(l, "avg_pool", form, l.in_shape(0));
 }
-template <bool vectors>
+template <Form form>
 void gradient_launch(Launch& l) {
-  run(l, "avg_pool_gradient", vectors, l.out_shape(0));
+  run(l, "avg_pool_gradient", form, l.out_shape(0));
 }
 
 // ---- adaptive_avg_pool2d and its gradient
@@ -155,16 +156,16 @@ void adaptive_gradient_reference(const HostCall& call) {
   each_adaptive_element(call.out_shape(0), call.in_shape(0), [&](std::size_t to, std::size_t from, double count) { dx[to] += dy[from] / count; });
 }
 
-void adaptive_run(const Launch& l, const char* kernel, bool vectors, const Shape& x, const Shape& y) {
-  pooling::run(l, {kernel, vectors, l.out_shape(0)}, {l.in(0), l.out(0), ints(x[1], x[2], x[3], y[1], y[2])});
+void adaptive_run(const Launch& l, const char* kernel, Form form, const Shape& x, const Shape& y) {
+  pooling::run(l, {kernel, form, l.out_shape(0)}, {l.in(0), l.out(0), ints(x[1], x[2], x[3], y[1], y[2])});
 }
-template <bool vectors>
+template <Form form>
 void adaptive_launch(Launch& l) {
-  adaptive_run(l, "adaptive_pool", vectors, l.in_shape(0), l.out_shape(0));
+  adaptive_run(l, "adaptive_pool", form, l.in_shape(0), l.out_shape(0));
 }
-template <bool vectors>
+template <Form form>
 void adaptive_gradient_launch(Launch& l) {
-  adaptive_run(l, "adaptive_pool_gradient", vectors, l.out_shape(0), l.in_shape(0));
+  adaptive_run(l, "adaptive_pool_gradient", form, l.out_shape(0), l.in_shape(0));
 }
 
 // ---- samples
@@ -210,7 +211,7 @@ const OpDef& avg_pool2d_def() {
       .reference = reference,
       .gradient = [](const Backward& b) -> Values { return {spread(b.gradient(0), b.attributes(), b.input_shape(0))}; },
       .gradient_reads = {nothing},
-      .variants = pooling::variants(launch<true>, launch<false>),
+      .variants = pooling::variants(launch<Form::vectors>, launch<Form::one_channel>, launch<Form::pixels>),
       .samples =
           [] {
             std::vector<Sample> out;
@@ -248,7 +249,7 @@ const OpDef& avg_pool2d_gradient_def() {
         return {avg_pool2d(b.gradient(0), v)};
       },
       .gradient_reads = {nothing},
-      .variants = pooling::variants(gradient_launch<true>, gradient_launch<false>),
+      .variants = pooling::variants(gradient_launch<Form::vectors>, gradient_launch<Form::one_channel>, gradient_launch<Form::pixels>),
       .samples =
           [] {
             std::vector<Sample> out;
@@ -278,7 +279,7 @@ const OpDef& adaptive_avg_pool2d_def() {
       .reference = adaptive_reference,
       .gradient = [](const Backward& b) -> Values { return {adaptive_spread(b.gradient(0), b.input_shape(0))}; },
       .gradient_reads = {nothing},
-      .variants = pooling::variants(adaptive_launch<true>, adaptive_launch<false>),
+      .variants = pooling::variants(adaptive_launch<Form::vectors>, adaptive_launch<Form::one_channel>, adaptive_launch<Form::pixels>),
       .samples =
           [] {
             std::vector<Sample> out;
@@ -313,7 +314,8 @@ const OpDef& adaptive_avg_pool2d_gradient_def() {
         return {adaptive_avg_pool2d(b.gradient(0), {b.input_shape(0)[1], b.input_shape(0)[2]})};
       },
       .gradient_reads = {nothing},
-      .variants = pooling::variants(adaptive_gradient_launch<true>, adaptive_gradient_launch<false>),
+      .variants =
+          pooling::variants(adaptive_gradient_launch<Form::vectors>, adaptive_gradient_launch<Form::one_channel>, adaptive_gradient_launch<Form::pixels>),
       .samples =
           [] {
             std::vector<Sample> out;

@@ -15,6 +15,7 @@
 namespace gemel::inline ops {
 namespace {
 
+using pooling::Form;
 using pooling::Geometry;
 using pooling::geometry_of;
 
@@ -77,10 +78,10 @@ void forward_reference(const HostCall& call) {
   });
 }
 
-template <bool vectors>
+template <Form form>
 void forward_launch(Launch& l) {
   const Geometry g = geometry_of(l.in_shape(0), l.attributes());
-  pooling::run(l, {"max_pool", vectors, l.out_shape(0), &g}, pooling::arguments_of({l.in(0), l.out(0), l.out(1)}, g));
+  pooling::run(l, {"max_pool", form, l.out_shape(0), &g}, pooling::arguments_of({l.in(0), l.out(0), l.out(1)}, g));
 }
 
 // ---- max_pool2d_gradient
@@ -106,10 +107,10 @@ void gradient_reference(const HostCall& call) {
   });
 }
 
-template <bool vectors>
+template <Form form>
 void gradient_launch(Launch& l) {
   const Geometry g = geometry_of(l.out_shape(0), l.attributes());
-  pooling::run(l, {"max_pool_gradient", vectors, l.out_shape(0), &g}, pooling::arguments_of({l.in(0), l.in(1), l.out(0)}, g));
+  pooling::run(l, {"max_pool_gradient", form, l.out_shape(0), &g}, pooling::arguments_of({l.in(0), l.in(1), l.out(0)}, g));
 }
 
 // ---- max_pool2d_pick
@@ -132,10 +133,10 @@ void pick_reference(const HostCall& call) {
   });
 }
 
-template <bool vectors>
+template <Form form>
 void pick_launch(Launch& l) {
   const Geometry g = geometry_of(l.in_shape(0), l.attributes());
-  pooling::run(l, {"max_pool_pick", vectors, l.out_shape(0), &g}, pooling::arguments_of({l.in(0), l.in(1), l.out(0)}, g));
+  pooling::run(l, {"max_pool_pick", form, l.out_shape(0), &g}, pooling::arguments_of({l.in(0), l.in(1), l.out(0)}, g));
 }
 
 // ---- samples
@@ -196,7 +197,7 @@ const OpDef& max_pool2d_def() {
       .reference = forward_reference,
       .gradient = [](const Backward& b) -> Values { return {scattered(b.gradient(0), b.output(1), b.input_shape(0), window_of(b))}; },
       .gradient_reads = {outputs(1)},
-      .variants = pooling::variants(forward_launch<true>, forward_launch<false>),
+      .variants = pooling::variants(forward_launch<Form::vectors>, forward_launch<Form::one_channel>, forward_launch<Form::pixels>),
       .samples =
           [] {
             std::vector<Sample> out;
@@ -222,7 +223,7 @@ const OpDef& max_pool2d_gradient_def() {
         return {picked(b.gradient(0), b.input(1), window_of(b)), {}};
       },
       .gradient_reads = {inputs(1), nothing},
-      .variants = pooling::variants(gradient_launch<true>, gradient_launch<false>),
+      .variants = pooling::variants(gradient_launch<Form::vectors>, gradient_launch<Form::one_channel>, gradient_launch<Form::pixels>),
       .samples = tap_samples<true>,
       .rejected =
           [] {
@@ -249,7 +250,7 @@ const OpDef& max_pool2d_pick_def() {
         return {scattered(b.gradient(0), b.input(1), b.input_shape(0), window_of(b)), {}};
       },
       .gradient_reads = {inputs(1), nothing},
-      .variants = pooling::variants(pick_launch<true>, pick_launch<false>),
+      .variants = pooling::variants(pick_launch<Form::vectors>, pick_launch<Form::one_channel>, pick_launch<Form::pixels>),
       .samples = tap_samples<false>,
       .rejected =
           [] {

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
 
@@ -60,12 +63,23 @@ std::vector<AttributeDef> window_attributes() {
           {"ceil_mode", Type::boolean, "a last, partial window counts"}};
 }
 
-std::vector<Variant> variants(void (*vectors)(Launch&), void (*one)(Launch&)) {
-  const auto declines = [](const Problem& p, const opencl::DeviceProfile&) {
+std::vector<Variant> variants(void (*vectors)(Launch&), void (*one_channel)(Launch&), void (*pixels)(Launch&)) {
+  const auto declines_vectors = [](const Problem& p, const opencl::DeviceProfile&) {
     return p.outputs[0].shape[3] % 8 ? "the channels are not a multiple of 8" : nullptr;
   };
-  return {{.name = "vectors", .doc = "vectors of 16 or 8 channels", .target = Target::cpu, .declines = declines, .launch = vectors},
-          {.name = "one_channel", .doc = "one channel at a time", .launch = one}};
+  const auto declines_pixels = [](const Problem& p, const opencl::DeviceProfile&) {
+    const Shape &x = p.inputs[0].shape, &y = p.outputs[0].shape;  // or the other way round
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    return std::max({x.product(1, 4), y.product(1, 4), (x[1] + 1) * (y[1] + 1), (x[2] + 1) * (y[2] + 1)}) <= kMost ? nullptr
+                                                                                                                   : "an image has 2^31 elements or more";
+  };
+  return {{.name = "vectors", .doc = "vectors of 16 or 8 channels", .target = Target::cpu, .declines = declines_vectors, .launch = vectors},
+          {.name = "pixels",
+           .doc = "some channels of a pixel, rows and images along dimensions of their own",
+           .target = Target::gpu,
+           .declines = declines_pixels,
+           .launch = pixels},
+          {.name = "one_channel", .doc = "one channel at a time", .launch = one_channel}};
 }
 
 namespace {
@@ -90,12 +104,18 @@ std::string constants_of(const Geometry& g) {
 }  // namespace
 
 void run(const Launch& l, const Call& call, Arguments arguments) {
-  const auto& [kernel, vectors, out, fixed] = call;
-  if (fixed && !vectors && fixed->taps() <= kUnrolledTaps && l.profile().runs_vectors()) {
+  const auto& [kernel, form, out, fixed] = call;
+  if (form == Form::pixels) {
+    const std::int64_t width = out[3] % 4 == 0 ? 4 : 1;
+    arguments.add(static_cast<std::int32_t>(out[0]));
+    return l.run("gpu/pooling.cl", kernel, range_of_pixels({out[2] * out[3] / width, out[1], out[0]}, l.profile()), arguments,
+                 fmt::format("-DWIDTH={}", width));
+  }
+  if (fixed && form == Form::one_channel && fixed->taps() <= kUnrolledTaps && l.profile().runs_vectors()) {
     arguments.add(out.elements());
     return l.run("any/pooling.cl", kernel, opencl::range1(out.product(0, 2), 1), arguments, "-DWIDTH=1" + constants_of(*fixed));
   }
-  const std::int64_t width = !vectors ? 1 : out[3] % 16 == 0 ? 16 : 8, items = out.elements() / width;
+  const std::int64_t width = form == Form::one_channel ? 1 : out[3] % 16 == 0 ? 16 : 8, items = out.elements() / width;
   const std::int64_t span = l.profile().runs_vectors() ? kSpan : 1;
   arguments.add(items);
   l.run("any/pooling.cl", kernel, opencl::range1(round_up(ceil_div(items, span), kLocal), kLocal), arguments, fmt::format("-DWIDTH={} -DSPAN={}", width, span));

@@ -35,13 +35,15 @@ void each_tap(const Geometry& g, F f) {
     }
 }
 
-/// Returns the variants of a pooling operator: one launch by vectors of channels, if they divide, and one by single channels.
-std::vector<Variant> variants(void (*vectors)(Launch&), void (*one)(Launch&));
+/// What a work-item makes: vectors of channels, single channels, or, where items run in lanes, some channels of a pixel.
+enum class Form { vectors, one_channel, pixels };
+/// Returns the variants of a pooling operator, a launch of each form.
+std::vector<Variant> variants(void (*vectors)(Launch&), void (*one_channel)(Launch&), void (*pixels)(Launch&));
 
-/// A kernel of pooling.cl over the pixels of `out`, by vectors of channels or by single channels.
+/// A kernel of pooling.cl over the pixels of `out`.
 struct Call {
   const char* kernel;
-  bool vectors;
+  Form form;
   const Shape& out;
   const Geometry* fixed = nullptr;  // compile-time channels and window of a CPU kernel by single channels
 };

@@ -95,29 +95,33 @@ void fold_in_reference(const HostCall& c) {
 
 // ---- on the device
 
+/// Philox blocks, samples and layers of one work-item; work-items of a group.
 struct Blocking {
-  std::int64_t rows, columns, group;  // samples and Philox blocks of one work-item; work-items of a group
+  std::int64_t columns, samples, outer, group;
   const char* options;
 };
-Blocking for_cpu(std::int64_t blocks) {
-  const std::int64_t columns = std::clamp<std::int64_t>(blocks, 1, kChunkBlocks);
-  return {ceil_div(kChunkBlocks, columns), columns, 1, "-DLANES=8"};
+Blocking for_cpu(const Layout& layout) {
+  const std::int64_t columns = std::clamp<std::int64_t>(ceil_div(layout.numbers, 4), 1, kChunkBlocks), rows = ceil_div(kChunkBlocks, columns);
+  const std::int64_t samples = std::clamp<std::int64_t>(layout.samples, 1, rows);
+  return {columns, samples, ceil_div(rows, samples), 1, "-DLANES=8"};
 }
-Blocking for_gpu(std::int64_t) { return {1, 1, kGroup, "-DLANES=1"}; }
+Blocking for_gpu(const Layout&) { return {1, 1, 1, kGroup, "-DLANES=1"}; }
 
 /// Kernel arguments: the tensors, the sizes, the stream, then the operator's own numbers.
-template <Arguments (*numbers)(const Attributes&), Blocking (*blocking)(std::int64_t)>
+template <Arguments (*numbers)(const Attributes&), Blocking (*blocking)(const Layout&)>
 void launch(Launch& l) {
   const Layout layout = layout_of(l.out_shape(0), l.attributes());
-  const std::int64_t blocks = ceil_div(layout.numbers, 4), rows = layout.rows();
-  Blocking b = blocking(blocks);
-  b.rows = std::max(b.rows, ceil_div(rows, opencl::kMostGroups));
+  const std::int64_t blocks = ceil_div(layout.numbers, 4);
+  Blocking b = blocking(layout);
+  b.samples = std::max(b.samples, ceil_div(layout.samples, opencl::kMostGroups));
+  b.outer = std::max(b.outer, ceil_div(layout.outer, opencl::kMostGroups));
   const int inputs = static_cast<int>(l.problem().inputs.size());
   const auto keyed = static_cast<std::int64_t>(keyed_by(l.in_spec(inputs - 1), l.attributes()));  // the state is the last input
-  const Arguments arguments(l.inputs(), l.out(0), rows, layout.samples, layout.numbers, keyed, b.rows, b.columns, l.attributes().integer("stream"),
-                            numbers(l.attributes()));
-  l.run("any/random.cl", l.problem().op.name, opencl::range2({round_up(ceil_div(blocks, b.columns), b.group), ceil_div(rows, b.rows)}, {b.group, 1}), arguments,
-        b.options);
+  const Arguments arguments(l.inputs(), l.out(0), layout.outer, layout.samples, layout.numbers, keyed, b.outer, b.samples, b.columns,
+                            l.attributes().integer("stream"), numbers(l.attributes()));
+  const auto range =
+      opencl::range3({round_up(ceil_div(blocks, b.columns), b.group), ceil_div(layout.samples, b.samples), ceil_div(layout.outer, b.outer)}, {b.group, 1, 1});
+  l.run("any/random.cl", l.problem().op.name, range, arguments, b.options);
 }
 
 template <Arguments (*numbers)(const Attributes&)>

@@ -1,5 +1,6 @@
 // Launches of reduce.cl.
 #include <algorithm>
+#include <array>
 
 #include "engine/base/numbers.h"
 #include "engine/ops/reduce/reduce.h"
@@ -9,9 +10,10 @@ namespace {
 
 using opencl::DeviceProfile;
 
-constexpr std::int64_t kGroup = 64;          // work-items, as in reduce.cl
-constexpr std::int64_t kLanes = 16;          // columns of one work-item of reduce_columns
-constexpr std::int64_t kRowElements = 4096;  // of one work-item that sums short rows
+constexpr std::int64_t kGroup = 64;               // work-items, as in reduce.cl
+constexpr std::int64_t kLanes = 16;               // columns of one work-item of reduce_columns
+constexpr std::int64_t kColumns = 32, kRows = 8;  // of a group of reduce_tiles
+constexpr std::int64_t kRowElements = 4096;       // of one work-item that sums short rows
 
 Runs runs_of(const Problem& p) { return runs_of(p.inputs[0].shape, reduced_axes(p)); }
 
@@ -32,6 +34,7 @@ Cut cut(std::int64_t reduced, std::int64_t series, std::int64_t wanted, std::int
 Cut cut_rows(const Runs& r, const DeviceProfile& d) { return cut(r.reduced, r.outer, 8 * d.compute_units, 16384); }
 Cut cut_groups(const Runs& r, const DeviceProfile& d) { return cut(r.reduced, r.outer, 16 * d.compute_units, 1024); }
 Cut cut_columns(const Runs& r, const DeviceProfile& d) { return cut(r.reduced, r.outer * ceil_div(r.inner, kLanes), 8 * d.compute_units, 256); }
+Cut cut_tiles(const Runs& r, const DeviceProfile& d) { return cut(r.reduced, r.outer * ceil_div(r.inner, kColumns), 8 * d.compute_units, 64); }
 Cut cut_column_items(const Runs& r, const DeviceProfile& d) { return cut(r.reduced, r.outer * r.inner, 128 * d.compute_units, 64); }
 
 using CutOf = Cut (*)(const Runs&, const DeviceProfile&);
@@ -99,7 +102,7 @@ template <Reduction reduction>
 void launch_groups(Launch& l) {
   in_passes<reduction, cut_groups>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
-    l.run("gpu/reduce.cl", "reduce_groups", opencl::range1(c.slices * r.outer * kGroup, kGroup), {x, y, r.reduced, c.slices, c.length, scale}, options);
+    l.run("gpu/reduce.cl", "reduce_groups", opencl::range2({r.outer * kGroup, c.slices}, {kGroup, 1}), {x, y, r.reduced, c.slices, c.length, scale}, options);
   });
 }
 
@@ -113,30 +116,58 @@ void launch_columns(Launch& l) {
 }
 
 template <Reduction reduction>
-void launch_column_items(Launch& l) {
-  in_passes<reduction, cut_column_items>(l, [&](const Pass& p) {
+void launch_tiles(Launch& l) {
+  in_passes<reduction, cut_tiles>(l, [&](const Pass& p) {
     const auto& [x, y, r, c, scale, options] = p;
-    l.run("any/reduce.cl", "reduce_column_items", opencl::range1(round_up(r.inner * c.slices * r.outer, kGroup), kGroup),
+    l.run("gpu/reduce.cl", "reduce_tiles",
+          opencl::range3({round_up(r.inner, kColumns), c.slices * kRows, std::min(r.outer, opencl::kMostGroups)}, {kColumns, kRows, 1}),
           {x, y, r.outer, r.reduced, r.inner, c.slices, c.length, scale}, options);
   });
 }
 
-/// Any axes: the kept ones first, then the reduced ones, each with its stride.
+template <Reduction reduction>
+void launch_column_items(Launch& l) {
+  in_passes<reduction, cut_column_items>(l, [&](const Pass& p) {
+    const auto& [x, y, r, c, scale, options] = p;
+    l.run("any/reduce.cl", "reduce_column_items", range_of_places({r.inner, c.slices, r.outer}, l.profile()),
+          {x, y, r.outer, r.reduced, r.inner, c.slices, c.length, scale}, options);
+  });
+}
+
+/// Axes that are kept, or those that are reduced, innermost first. Neighbours of a kind are one axis, so that a kind has half of them at most.
+struct Walk {
+  std::array<std::int64_t, Shape::kMaxRank / 2> extents, strides;
+  std::size_t axes = 0;
+  Walk() {
+    extents.fill(1);
+    strides.fill(0);
+  }
+};
+
+/// The kept axes, then the reduced ones.
+std::array<Walk, 2> walks_of(const Shape& shape, const std::vector<std::int64_t>& reduced) {
+  const Shape strides = row_major_strides(shape);
+  std::array<Walk, 2> out;
+  const Walk* before = nullptr;
+  for (int k = shape.rank() - 1; k >= 0; --k) {
+    if (shape[k] == 1) continue;
+    Walk& walk = out[std::find(reduced.begin(), reduced.end(), k) != reduced.end()];
+    if (&walk != before) walk.strides[walk.axes++] = strides[k];
+    walk.extents[walk.axes - 1] *= shape[k];
+    before = &walk;
+  }
+  return out;
+}
+
 template <Reduction reduction>
 void launch_any(Launch& l) {
-  const Shape& shape = l.in_shape(0);
-  const auto axes = reduced_axes(l.problem());
-  const Shape strides = row_major_strides(shape);
-  const std::int64_t n = l.out_spec(0).elements();
-  Arguments arguments(l.in(0), l.out(0), n, scale_of<reduction>(l));
-  for (bool reduced : {false, true}) {
-    std::vector<std::pair<std::int64_t, std::int64_t>> walked;  // extent, stride; innermost first
-    for (int k = shape.rank() - 1; k >= 0; --k)
-      if ((std::find(axes.begin(), axes.end(), k) != axes.end()) == reduced) walked.emplace_back(shape[k], strides[k]);
-    walked.resize(Shape::kMaxRank, {1, 0});
-    for (const auto& [extent, stride] : walked) arguments.add(extent, stride);
-  }
-  l.run("any/reduce.cl", "reduce_any", opencl::range1(round_up(n, kGroup), kGroup), arguments, options_for<reduction>(l));
+  const std::array<Walk, 2> walks = walks_of(l.in_shape(0), reduced_axes(l.problem()));
+  if (l.out_spec(0).elements() == 0) return;
+  Arguments arguments(l.in(0), l.out(0), scale_of<reduction>(l));
+  for (const Walk& walk : walks)
+    for (std::size_t k = 0; k < walk.extents.size(); ++k) arguments.add(walk.extents[k], walk.strides[k]);
+  const auto& kept = walks[0].extents;
+  l.run("any/reduce.cl", "reduce_any", range_of_places({kept[0], kept[1], kept[2]}, l.profile()), arguments, options_for<reduction>(l));
 }
 
 const char* unless_rows(const Problem& p, const DeviceProfile&) {
@@ -144,6 +175,13 @@ const char* unless_rows(const Problem& p, const DeviceProfile&) {
   return !r.possible ? "the reduced axes are not neighbours" : r.inner != 1 ? "the reduced axes are not the innermost" : nullptr;
 }
 const char* unless_columns(const Problem& p, const DeviceProfile&) { return runs_of(p).possible ? nullptr : "the reduced axes are not neighbours"; }
+
+/// Nor where most of a group's columns would lie idle.
+const char* unless_wide(const Problem& p, const DeviceProfile& d) {
+  if (const char* why = unless_columns(p, d)) return why;
+  const Runs r = runs_of(p);
+  return r.inner < kColumns / 2 ? "it has few columns" : r.reduced == 0 ? "nothing is reduced" : nullptr;
+}
 
 }  // namespace
 
@@ -190,6 +228,13 @@ std::vector<Variant> reduce_variants() {
            .declines = unless_columns,
            .workspace_bytes = partial_bytes<cut_columns>,
            .launch = launch_columns<reduction>},
+          {.name = "tiles",
+           .doc = "32 columns by 8 rows for each work-group, through local memory",
+           .target = Target::gpu,
+           .needs = {.group_size = kColumns * kRows},
+           .declines = unless_wide,
+           .workspace_bytes = partial_bytes<cut_tiles>,
+           .launch = launch_tiles<reduction>},
           {.name = "column_items",
            .doc = "one work-item a column",
            .declines = unless_columns,

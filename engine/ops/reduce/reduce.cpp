@@ -150,7 +150,7 @@ void argmax_cells(const HostCall& c) {
 
 void argmax_launch(Launch& l) {
   const Runs r = argmax_runs(l.in_shape(0), l.attributes());
-  l.run("any/argmax.cl", "argmax", opencl::range1(round_up(r.outer * r.inner, 16), 16), {l.in(0), l.out(0), r.outer, r.reduced, r.inner},
+  l.run("any/argmax.cl", "argmax", range_of_places({r.inner, r.outer, 1}, l.profile()), {l.in(0), l.out(0), r.outer, r.reduced, r.inner},
         type_options(l.in_spec(0).dtype));
 }
 

@@ -21,7 +21,7 @@ std::int64_t reduced_count(const Shape& shape, const std::vector<std::int64_t>& 
 
 enum class Reduction { sum, mean, maximum };
 
-/// Returns the variants of a reduction: rows, groups, columns, column_items, any.
+/// Returns the variants of a reduction: rows, groups, columns, tiles, column_items, any.
 template <Reduction reduction>
 std::vector<Variant> reduce_variants();
 

@@ -9,8 +9,7 @@
 namespace gemel::inline ops {
 namespace {
 
-constexpr std::int64_t kBlock = 8192;  // elements that one work-item of a CPU copies
-constexpr std::int64_t kGroup = 64;
+constexpr std::int64_t kBlock = 8192;           // elements that one work-item of a CPU copies
 constexpr std::int64_t kTile = 32, kSide = 16;  // as in move.cl
 
 std::string options_for(DType dtype) {
@@ -156,9 +155,12 @@ void launch_rows(Launch& l, const Moves& moves) {
 
 void launch_items(Launch& l, const Moves& moves) {
   each_box(l, moves, [&](const Move& m) {
-    const Split s = split_off(m.axes);
-    run(l, kItems, m, opencl::range1(round_up(s.rows * s.column.extent, kGroup), kGroup),
-        {{s.rows, s.column.extent, s.column.from_stride, s.column.to_stride}, s.outer});
+    Split s = split_off(m.axes);
+    // Work-items walk along all but two of the outer axes: where many run at a time, along short ones.
+    if (l.profile().runs_items_in_lanes()) std::ranges::stable_sort(s.outer, {}, &Move::Axis::extent);
+    const auto extent = [&](std::size_t k) { return k < s.outer.size() ? s.outer[s.outer.size() - 1 - k].extent : 1; };
+    run(l, kItems, m, range_of_places({s.column.extent, extent(0), extent(1)}, l.profile()),
+        {{s.column.extent, s.column.from_stride, s.column.to_stride}, s.outer});
   });
 }
 

@@ -83,7 +83,7 @@ const OpDef& page_squares_def() {
                         [](Launch& l) {
                           const std::int64_t pages = l.in_shape(1)[0], run = ceil_div(pages, kSquareSums), groups = pages > 0 ? ceil_div(pages, run) : 1;
                           l.run("gpu/clip.cl", "page_squares_groups", opencl::range1(groups * kGroup, kGroup),
-                                {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements(), kSquareSums});
+                                {l.in(0), l.in(1), l.out(0), l.in_spec(0).elements(), kSquareSums, run});
                         }}},
       .samples =
           [] {

@@ -20,19 +20,22 @@ constexpr std::int64_t kRowElements = 4096;                                     
 constexpr int kParameters = 0, kRows = 1, kSums = 2, kHyper = 3, kFirstSlot = 4;  // inputs of an update
 constexpr std::size_t kRate = 0, kBias1 = 2, kBias2 = 3;                          // numbers of a group in hyper
 
-/// How [count, width] is shared out: rows and columns of one work-item, and work-items of a group.
+/// How [count, width] is shared out: rows and columns of one work-item, and their range.
 struct Share {
-  std::int64_t rows, columns, group;
-
-  opencl::Range range(std::int64_t count, std::int64_t width) const {
-    return opencl::range1(round_up(ceil_div(count, rows) * std::max<std::int64_t>(1, ceil_div(width, columns)), group), group);
-  }
+  std::int64_t rows, columns;
+  opencl::Range range;
 };
-using Sharing = Share (*)(std::int64_t width);
-Share blocks_of_rows(std::int64_t width) {
-  return {std::max<std::int64_t>(1, kRowElements / std::max<std::int64_t>(1, width)), std::max<std::int64_t>(1, width), 1};
+using Sharing = Share (*)(std::int64_t count, std::int64_t width, const opencl::DeviceProfile& profile);
+/// At least so many that the range has not more than drivers take.
+std::int64_t rows_of_item(std::int64_t wanted, std::int64_t count) { return std::max({std::int64_t{1}, wanted, ceil_div(count, opencl::kMostGroups)}); }
+Share blocks_of_rows(std::int64_t count, std::int64_t width, const opencl::DeviceProfile& profile) {
+  const std::int64_t columns = std::max<std::int64_t>(1, width), rows = rows_of_item(kRowElements / columns, count);
+  return {rows, columns, range_of_blocks({1, ceil_div(count, rows), 1}, profile)};
 }
-Share elements(std::int64_t) { return {1, 1, kGroup}; }
+Share elements(std::int64_t count, std::int64_t width, const opencl::DeviceProfile& profile) {
+  const std::int64_t rows = rows_of_item(1, count);
+  return {rows, 1, range_of_places({std::max<std::int64_t>(1, width), ceil_div(count, rows), 1}, profile)};
+}
 
 std::string index_option(const Spec& indices) { return "-DINDEX=" + std::string(opencl_name(indices.dtype)); }
 
@@ -91,10 +94,10 @@ void sum_launch(Launch& l) {
   const std::int32_t count = narrow<std::int32_t>(l.in_spec(0).elements());
   if (count == 0) return;
   const opencl::Region order = sorted(l);
-  const Share share = sharing(width);
+  const Share share = sharing(count, width, l.profile());
   const std::int64_t most = std::clamp<std::int64_t>(l.profile().longest_loop / (share.rows * share.columns + 1), 1, count);
   for (std::int64_t begin = 0; begin < count; begin += most)
-    l.run("any/rows.cl", "sum_rows", share.range(count, width),
+    l.run("any/rows.cl", "sum_rows", share.range,
           {l.in(0), l.in(1), order, l.out(0), l.out(1), count, width, share.rows, share.columns, static_cast<std::int32_t>(begin),
            static_cast<std::int32_t>(std::min<std::int64_t>(begin + most, count))},
           index_option(l.in_spec(0)));
@@ -134,9 +137,9 @@ template <Sharing sharing, Arguments (*numbers)(const Attributes&)>
 void update_launch(Launch& l) {
   const std::int64_t n = l.in_shape(kParameters)[0], count = l.in_shape(kRows)[0], width = l.in_shape(kParameters)[1];
   if (l.in_spec(kSums).elements() == 0) return;
-  const Share share = sharing(width);
+  const Share share = sharing(count, width, l.profile());
   const Arguments arguments(l.inputs(), n, count, width, share.rows, share.columns, ints(l.attributes().integer("group")), numbers(l.attributes()));
-  l.run("any/rows.cl", l.problem().op.name, share.range(count, width), arguments, index_option(l.in_spec(kRows)));
+  l.run("any/rows.cl", l.problem().op.name, share.range, arguments, index_option(l.in_spec(kRows)));
 }
 
 std::vector<Variant> variants(void (*in_blocks)(Launch&), void (*in_elements)(Launch&), decltype(Variant::workspace_bytes) workspace = nullptr) {

@@ -1,8 +1,9 @@
-// Random numbers and dropout. Each number has its own key (philox.clh). Layout [outer, samples, n]: row r of n numbers belongs to sample r % samples,
-// whose rows begin at Philox blocks of their own; block b gives numbers 4b .. 4b + 3 of a row.
+// Random numbers and dropout. Each number has its own key (philox.clh). Layout [outer, samples, n]: a row of n numbers belongs to a sample, whose rows
+// begin at Philox blocks of their own; block b gives numbers 4b .. 4b + 3 of a row.
 //   uniform  low + range u              normal  mean + deviation sqrt(-2 log u1) {cos, sin}(2 pi u2), by pairs, u1 in (0, 1]
 //   dropout  y = x scale if 24 random bits are at least `threshold`, else 0
-// Mapping: each work-item computes row_block samples by column_block Philox blocks: thousands of blocks on a CPU, one on a GPU.
+// Mapping: each work-item computes column_block Philox blocks of sample_block samples in each of outer_block layers: thousands of blocks on a CPU, one on a
+// GPU. Blocks along the first dimension of the range, samples along the second, layers along the third.
 // Options: LANES, the number of blocks computed side by side: 8, one in each vector lane, or 1. It divides column_block if a row has
 // several column blocks.
 
@@ -44,17 +45,21 @@ static inline void to_normal(const words bits[4], float mean, float deviation, f
   { const float##width factors = v; vstore##width(SCALED(vload##width(0, from + at), factors), 0, to + at); }
 #define SPILL(width, at, v) vstore##width(v, 0, rest + at);
 
-#define SIZES const long rows, const long samples, const long n, const long keyed, const long row_block, const long column_block, const long stream
+#define SIZES \
+  const long outer, const long samples, const long n, const long keyed, const long outer_block, const long sample_block, const long column_block, \
+      const long stream
+#define EACH_OF_BLOCK(i, dimension, block, extent) \
+  for (long i = get_global_id(dimension) * block, end_of_##i = min(i + block, extent); i < end_of_##i; ++i)
 #define EACH_ROW(from_base, convert, result, store)                                                                     \
   const long blocks = (n + 3) / 4, begin = get_global_id(0) * column_block, end = min(begin + column_block, blocks);    \
-  for (long r = get_global_id(1) * row_block, last = min(r + row_block, rows); r < last; ++r) {                         \
-    const long place = place_of(state, r % samples, keyed), before = r / samples * blocks;                              \
+  EACH_OF_BLOCK(o, 2, outer_block, outer) EACH_OF_BLOCK(sample, 1, sample_block, samples) {                             \
+    const long place = place_of(state, sample, keyed), r = o * samples + sample;                                        \
     for (long b = begin; b < end; b += LANES) {                                                                         \
       __global const float* from = from_base + r * n + 4 * b;                                                           \
       __global float* to = y + r * n + 4 * b;                                                                           \
       words bits[4];                                                                                                    \
       floats v[4];                                                                                                      \
-      draw(state, (uint)stream, place, before + b, bits);                                                               \
+      draw(state, (uint)stream, place, o * blocks + b, bits);                                                           \
       convert(bits, first, second, v);                                                                                  \
       const long left = n - 4 * b;                                                                                      \
       if (left >= 4 * LANES) {                                                                                          \

@@ -7,7 +7,8 @@
 //   adam     m += (1 - b1) (g - m);  v += (1 - b2) (g^2 - v);  p -= rate sqrt(c2) / c1 * m / (sqrt(v) + eps),  c = 1 - b^t from hyper
 //            (torch.optim.SparseAdam, 1.13)
 // Layout: indices, rows [count]; values, sums [count, width]; p, m, v [n, width]. An index out of range is skipped: gather has reported it.
-// Mapping: sorting: one work-item for each index. Others: a block of rows and columns for each work-item.
+// Mapping: sorting: one work-item for each index. Others: a block of rows and columns for each work-item, columns along the first dimension of the range, rows
+// along the second.
 // Options: INDEX, int or long.
 
 #include "lib/index.clh"
@@ -43,18 +44,17 @@ __kernel void merge_runs(__global const INDEX* restrict indices, __global const 
   to[(nth - is_right) * run + me % run + low - other] = place;
 }
 
-/// What a work-item has of [count, width]: rows first..last-1, columns left..right-1.
+/// What a work-item has of [count, width]: rows first..last-1, columns left..right-1. No rows where its columns lie beyond the last.
 struct Block {
   long first, last, left, right;
 };
 
 static inline struct Block block_of(const long count, const long width, const long row_block, const long column_block) {
-  const long across = max((width + column_block - 1) / column_block, 1L), item = get_global_id(0);
   struct Block b;
-  b.first = item / across * row_block;
-  b.last = min(b.first + row_block, count);
-  b.left = item % across * column_block;
+  b.first = get_global_id(1) * row_block;
+  b.left = get_global_id(0) * column_block;
   b.right = min(b.left + column_block, width);
+  b.last = b.left < max(width, 1L) ? min(b.first + row_block, count) : b.first;
   return b;
 }
 

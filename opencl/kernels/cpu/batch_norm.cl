@@ -1,5 +1,5 @@
-// Batch normalisation on CPUs: the sums of spans of rows. Legend: batch_norm.clh.
-// Mapping: a span of rows for each work-item, loops along the contiguous channels.
+// Batch normalisation on CPUs: the sums of spans of rows, and of all spans. Legend: batch_norm.clh.
+// Mapping: a span of rows for each work-item, loops along the contiguous channels; then a channel for each.
 
 #include "lib/loops.clh"
 #include "lib/ops/batch_norm.clh"
@@ -69,4 +69,60 @@ __kernel void batch_norm_sums_rows(__global const float* restrict dy, __global c
       weighted[c] += block_weighted[c];
     }
   }
+}
+
+// ---- the spans of a channel
+
+__kernel void batch_norm_statistics(__global const float* parts, __global const float* gamma, __global float* running_mean,
+                                    __global float* running_var, __global long* batches, __global float* mean_out, __global float* inverse_out,
+                                    __global float* scale, const long rows, const long C, const long spans, const long span_rows,
+                                    const float momentum, const float eps) {
+  const long c = get_global_id(0);
+  if (c == 0) ++*batches;
+  if (c >= C) return;
+  const float origin = parts[c];
+  float mean = 0, m2 = parts[spans * C + c], seen = SPAN_ROWS(0);
+  for (long s = 1; s < spans; ++s) merge(&mean, &m2, &seen, parts[s * C + c] - origin, parts[(spans + s) * C + c], SPAN_ROWS(s));
+  mean += origin;
+  const float inverse = 1 / sqrt(m2 / rows + eps);
+  mean_out[c] = mean;
+  inverse_out[c] = inverse;
+  scale[c] = gamma[c] * inverse;
+  running_mean[c] += momentum * (mean - running_mean[c]);
+  running_var[c] += momentum * (m2 / (rows - 1) - running_var[c]);
+}
+
+__kernel void batch_norm_running_scale(__global const float* gamma, __global const float* running_var, __global float* scale,
+                                       const long C, const float eps) {
+  const long c = get_global_id(0);
+  if (c < C) scale[c] = gamma[c] / sqrt(running_var[c] + eps);
+}
+
+__kernel void batch_norm_merged_moments_rows(__global const float* parts, __global float* mean_out, __global float* squares_out, const long rows,
+                                             const long C, const long spans, const long span_rows) {
+  const long c = get_global_id(0);
+  if (c >= C) return;
+  const float origin = spans > 0 ? parts[c] : 0;
+  float mean = 0, m2 = 0, seen = 0;
+  for (long s = 0; s < spans; ++s) merge(&mean, &m2, &seen, parts[s * C + c] - origin, parts[(spans + s) * C + c], SPAN_ROWS(s));
+  mean_out[c] = mean + origin;
+  squares_out[c] = m2;
+}
+
+/// dgamma, dbeta, and the three numbers a channel that dx needs: [shift; slope; scale]. Parts are sum dy and sum dy (x - mean).
+__kernel void batch_norm_totals(__global const float* parts, __global const float* gamma, __global const float* inverse,
+                                __global float* dgamma, __global float* dbeta, __global float* line, const long rows, const long C,
+                                const long spans) {
+  const long c = get_global_id(0);
+  if (c >= C) return;
+  float plain = 0, weighted = 0;
+  for (long s = 0; s < spans; ++s) {
+    plain += parts[s * C + c];
+    weighted += parts[(spans + s) * C + c];
+  }
+  dgamma[c] = weighted * inverse[c];
+  dbeta[c] = plain;
+  line[c] = plain / rows;
+  line[C + c] = weighted * inverse[c] * inverse[c] / rows;
+  line[2 * C + c] = gamma[c] * inverse[c];
 }

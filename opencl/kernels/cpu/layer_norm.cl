@@ -56,3 +56,15 @@ __kernel void layer_norm_backward_rows(__global const STORED* restrict dy, __glo
     }
   }
 }
+
+__kernel void layer_norm_totals_rows(__global const float* parts, __global STORED* dgamma, __global STORED* dbeta, const long n, const long spans) {
+  const long j = get_global_id(0);
+  if (j >= n) return;
+  float first = 0, second = 0;
+  for (long s = 0; s < spans; ++s) {
+    first += parts[s * n + j];
+    second += parts[(spans + s) * n + j];
+  }
+  STORE(first, dgamma + j);
+  STORE(second, dbeta + j);
+}

@@ -1,16 +1,13 @@
 // Batch normalisation on GPUs: the sums of spans of rows. Legend: batch_norm.clh.
-// Mapping: a group of WIDTH channels x LANES rows.
+// Mapping: batch_norm_tiles.clh.
 
-#include "lib/ops/batch_norm.clh"
-#define WIDTH 32
-#define LANES 8
+#include "lib/ops/batch_norm_tiles.clh"
 #define UNROLL 8
-#define TILE_GROUP __attribute__((reqd_work_group_size(WIDTH, LANES, 1)))
 
 __kernel TILE_GROUP void batch_norm_moments_tile(__global const float* restrict x, __global float* restrict parts, const long rows,
                                                  const long C, const long spans, const long span_rows) {
-  __local float means[LANES][WIDTH], m2s[LANES][WIDTH], counts[LANES][WIDTH];
-  const int column = get_local_id(0), lane = get_local_id(1);
+  __local float means[ITEMS], m2s[ITEMS], counts[ITEMS];
+  const int lane = LANE;
   const long c = get_global_id(0), span = get_group_id(1);
   const long last = min((span + 1) * span_rows, rows);
   const float origin = c < C ? x[span * span_rows * C + c] : 0.0f;
@@ -27,20 +24,7 @@ __kernel TILE_GROUP void batch_norm_moments_tile(__global const float* restrict 
     for (int k = 0; k < UNROLL; ++k) more += k < n ? (v[k] - sum) * (v[k] - sum) : 0.0f;
     merge(&mean, &m2, &seen, sum, more, n);
   }
-  means[lane][column] = mean;
-  m2s[lane][column] = m2;
-  counts[lane][column] = seen;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
-    if (lane < half_lanes) {
-      const int other = lane + half_lanes;
-      merge(&mean, &m2, &seen, means[other][column], m2s[other][column], counts[other][column]);
-      means[lane][column] = mean;
-      m2s[lane][column] = m2;
-      counts[lane][column] = seen;
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
+  merge_lanes(&mean, &m2, &seen, means, m2s, counts);
   if (lane == 0 && c < C) {
     parts[span * C + c] = mean + origin;
     parts[(spans + span) * C + c] = m2;
@@ -50,8 +34,8 @@ __kernel TILE_GROUP void batch_norm_moments_tile(__global const float* restrict 
 __kernel TILE_GROUP void batch_norm_sums_tile(__global const float* restrict dy, __global const float* restrict x,
                                               __global const float* restrict mean, __global float* restrict parts, const long rows,
                                               const long C, const long spans, const long span_rows) {
-  __local float plains[LANES][WIDTH], weighteds[LANES][WIDTH];
-  const int column = get_local_id(0), lane = get_local_id(1);
+  __local float plains[ITEMS], weighteds[ITEMS];
+  const int lane = LANE;
   const long c = get_global_id(0), span = get_group_id(1);
   const long last = min((span + 1) * span_rows, rows);
   const float m = c < C ? mean[c] : 0.0f;
@@ -68,18 +52,20 @@ __kernel TILE_GROUP void batch_norm_sums_tile(__global const float* restrict dy,
     plain += block_plain;
     weighted += block_weighted;
   }
-  plains[lane][column] = plain;
-  weighteds[lane][column] = weighted;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
-    if (lane < half_lanes) {
-      plains[lane][column] += plains[lane + half_lanes][column];
-      weighteds[lane][column] += weighteds[lane + half_lanes][column];
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
+  add_lanes(&plain, &weighted, plains, weighteds);
   if (lane == 0 && c < C) {
-    parts[span * C + c] = plains[0][column];
-    parts[(spans + span) * C + c] = weighteds[0][column];
+    parts[span * C + c] = plain;
+    parts[(spans + span) * C + c] = weighted;
   }
+}
+
+__kernel TILE_GROUP void batch_norm_merged_moments_tile(__global const float* parts, __global float* mean_out, __global float* squares_out,
+                                                        const long rows, const long C, const long spans, const long span_rows) {
+  __local float means[ITEMS], m2s[ITEMS], counts[ITEMS];
+  const long c = get_global_id(0);
+  float mean, m2;
+  merge_spans(parts, c, rows, C, spans, span_rows, &mean, &m2, means, m2s, counts);
+  if (LANE != 0 || c >= C) return;
+  mean_out[c] = mean;
+  squares_out[c] = m2;
 }

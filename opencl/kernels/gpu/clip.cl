@@ -6,9 +6,9 @@
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void page_squares_groups(__global const float* restrict g, __global const int2* restrict pages, __global float* restrict squares,
-                         const long n, const long sums) {
+                         const long n, const long sums, const long run) {
   __local float shared[GROUP];
-  const long all = (n + PAGE - 1) / PAGE, run = (all + sums - 1) / sums, first = get_group_id(0) * run, last = min(first + run, all);
+  const long first = get_group_id(0) * run, last = min(first + run, (n + PAGE - 1) / PAGE);
   float mine = 0;
   for (long page = first; page < last; ++page)
     for (int i = get_local_id(0); pages[page].x >= 0 && i < min((long)pages[page].y, n - page * PAGE); i += GROUP)

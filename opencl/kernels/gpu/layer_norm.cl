@@ -1,10 +1,12 @@
-// Layer normalisation on GPUs: 64 items a row; COLUMNS columns x LANES rows for the sums over rows. Legend and options: layer_norm.clh.
+// Layer normalisation on GPUs: 64 items a row; COLUMNS columns x LANES rows, or spans of rows, for the sums over rows.
+// Legend and options: layer_norm.clh.
 
 #define GROUP 64
 #define COLUMNS 32
 #define LANES 8
 #define UNROLL 8
 #include "lib/group.clh"
+#include "lib/lanes.clh"
 #include "lib/ops/layer_norm.clh"
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
@@ -48,8 +50,8 @@ void layer_norm_slope_group(__global const STORED* dy, __global const STORED* x,
 __kernel __attribute__((reqd_work_group_size(COLUMNS, LANES, 1)))
 void layer_norm_sums_tile(__global const STORED* dy, __global const STORED* x, __global const float* means, __global const float* inverses,
                           __global float* parts, const long rows, const long n, const long spans, const long span_rows) {
-  __local float dgammas[LANES][COLUMNS], dbetas[LANES][COLUMNS];
-  const int column = get_local_id(0), lane = get_local_id(1);
+  __local float dgammas[LANES * COLUMNS], dbetas[LANES * COLUMNS];
+  const int lane = LANE;
   const long j = get_global_id(0), span = get_group_id(1);
   const long last = min((span + 1) * span_rows, rows);
   float dgamma = 0, dbeta = 0;
@@ -65,18 +67,20 @@ void layer_norm_sums_tile(__global const STORED* dy, __global const STORED* x, _
     dgamma += block_dgamma;
     dbeta += block_dbeta;
   }
-  dgammas[lane][column] = dgamma;
-  dbetas[lane][column] = dbeta;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
-    if (lane < half_lanes) {
-      dgammas[lane][column] += dgammas[lane + half_lanes][column];
-      dbetas[lane][column] += dbetas[lane + half_lanes][column];
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
+  add_lanes(&dgamma, &dbeta, dgammas, dbetas);
   if (lane == 0 && j < n) {
-    parts[span * n + j] = dgammas[0][column];
-    parts[(spans + span) * n + j] = dbetas[0][column];
+    parts[span * n + j] = dgamma;
+    parts[(spans + span) * n + j] = dbeta;
   }
+}
+
+__kernel __attribute__((reqd_work_group_size(COLUMNS, LANES, 1)))
+void layer_norm_totals_tile(__global const float* parts, __global STORED* dgamma, __global STORED* dbeta, const long n, const long spans) {
+  __local float dgammas[COLUMNS * LANES], dbetas[COLUMNS * LANES];
+  const long j = get_global_id(0);
+  float first, second;
+  add_spans(parts, j, n, spans, &first, &second, dgammas, dbetas);
+  if (LANE != 0 || j >= n) return;
+  STORE(first, dgamma + j);
+  STORE(second, dbeta + j);
 }

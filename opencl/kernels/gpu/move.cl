@@ -1,6 +1,8 @@
 // Copies of boxes on GPUs. Legend: move.clh.
 // move_tiles_local:  a group of 16 x 16 work-items a tile, through local memory, so that both sides are coalesced.
+// Mapping: columns of tiles along the first dimension of the range, rows of tiles along the second, places over the outer axes along the third.
 
+#define PLACE uint  // drivers take fewer groups along the third dimension
 #include "lib/ops/move.clh"
 #define SIDE 16
 

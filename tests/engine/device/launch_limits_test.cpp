@@ -1,7 +1,7 @@
 // Problems with more rows than drivers take groups along a second dimension: every variant against the reference.
 #include <gtest/gtest.h>
 
-#include <array>
+#include <vector>
 
 #include "engine/base/numbers.h"
 #include "engine/device/device_memory.h"
@@ -13,7 +13,7 @@
 namespace gemel::testing {
 namespace {
 
-constexpr std::int64_t kMany = opencl::kMostGroups + 500;
+constexpr std::int64_t kMany = opencl::kMostGroups + 500, kManyPlaces = 16 * opencl::kMostGroups + 500;  // 16: work-items of a group on CPUs
 // A few float32 operations an element, relative to the largest.
 constexpr double kClose = 1e-5;
 
@@ -32,21 +32,33 @@ void expect_every_variant_right(const Many& m) {
   const Problem problem{m.op, m.sample.attributes, m.sample.inputs, specs};
   for (const Variant& variant : m.op.variants) {
     if (declines(variant, problem, test_device().profile())) continue;
-    const Value y = session.tensor(specs[0], std::vector<double>(at(specs[0].elements()), 7.0));
-    std::vector<opencl::Region> regions;
+    Values out;
+    for (const Spec& s : specs) out.push_back(session.tensor(s, std::vector<double>(at(s.elements()), 7.0)));
+    std::vector<opencl::Region> regions, written;
     for (const Value& v : in) regions.push_back(region_of(v));
-    launch(session, variant, problem, regions, std::array{region_of(y)});
-    EXPECT_LE(relative_error(read(y), read(expected[0])), kClose) << m.op.name << ", " << variant.name;
+    for (const Value& v : out) written.push_back(region_of(v));
+    launch(session, variant, problem, regions, written);
+    for (std::size_t i = 0; i < out.size(); ++i)
+      EXPECT_LE(relative_error(read(out[i]), read(expected[i])), kClose) << m.op.name << ", " << variant.name << ", output " << i;
   }
 }
 
 TEST(DeviceLaunchLimits, more_rows_than_groups_along_a_dimension) {
   const Attributes over_last{{"axes", Axes{-1}}, {"keep", false}}, over_middle{{"axes", Axes{1}}, {"keep", false}};
   const Attributes drawn{{"shape", Shape{kMany, 3}}, {"low", 0.0}, {"high", 1.0}, {"stream", std::int64_t{5}}, {"sample_axis", std::int64_t{0}}};
-  for (const Many& m : {Many{add_def(), {{f32({kMany, 2}), f32({kMany, 1})}}}, Many{sum_def(), {{f32({kMany, 3})}, over_last}},
-                        Many{sum_def(), {{f32({kMany, 2, 2})}, over_middle}}, Many{random_uniform_def(), {{i64({4})}, drawn, {integers(0, 9)}}},
-                        Many{transpose_def(), {{f32({kMany, 2, 3})}, {{"order", Axes{0, 2, 1}}}}},
-                        Many{scatter_add_def(), {{f32({kMany, 2}), i32({3}), f32({kMany, 3})}, {{"axis", 1}}, {Fill{}, integers(0, 2), Fill{}}}}})
+  const Attributes over_two{{"axes", Axes{1, 3}}, {"keep", false}}, first{{"axis", 0}}, last{{"axis", 1}}, classes{{"classes", 3}, {"dtype", DType::float32}};
+  const Attributes attended{{"scale", 0.5}, {"causal", false}, {"rate", 0.0}, {"stream", std::int64_t{1}}};
+  for (const Many& m :
+       {Many{add_def(), {{f32({kMany, 2}), f32({kMany, 1})}}}, Many{sum_def(), {{f32({kMany, 3})}, over_last}},
+        Many{sum_def(), {{f32({kMany, 2, 2, 3})}, over_two}}, Many{softmax_def(), {{f32({2, kMany})}, first}},
+        Many{softmax_def(), {{f32({kMany, 2, 3})}, last}}, Many{argmax_def(), {{f32({kManyPlaces, 2})}, last}},
+        Many{one_hot_def(), {{i64({kMany})}, classes, {integers(0, 3)}}}, Many{gather_def(), {{f32({kMany, 3}), i32({2})}, last, {Fill{}, integers(0, 3)}}},
+        Many{gather_def(), {{f32({5}), i64({kManyPlaces})}, first, {Fill{}, integers(0, 5)}}},
+        Many{sum_rows_def(), {{i64({kMany}), f32({kMany, 2})}, {}, {integers(0, 40000), integers(-9, 9)}}},
+        Many{attention_def(), {{f32({kMany, 1, 1, 2}), f32({kMany, 2, 1, 2}), f32({kMany, 2, 1, 1}), f32({1, 1, 1, 1})}, attended}},
+        Many{sum_def(), {{f32({kMany, 2, 2})}, over_middle}}, Many{random_uniform_def(), {{i64({4})}, drawn, {integers(0, 9)}}},
+        Many{transpose_def(), {{f32({kMany, 2, 3})}, {{"order", Axes{0, 2, 1}}}}},
+        Many{scatter_add_def(), {{f32({kMany, 2}), i32({3}), f32({kMany, 3})}, {{"axis", 1}}, {Fill{}, integers(0, 2), Fill{}}}}})
     expect_every_variant_right(m);
 }
 

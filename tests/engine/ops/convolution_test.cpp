@@ -63,7 +63,7 @@ void expect_like_direct(const OpDef& op, const Specs& in, const Attributes& attr
   }
 }
 
-const std::vector<std::string> kDense{"winograd", "tiles", "gemm"}, kDepthwise{"depthwise_rows", "depthwise"};
+const std::vector<std::string> kDense{"winograd", "tiles", "gemm", "group_tiles"}, kDepthwise{"depthwise_rows", "depthwise"};
 
 // 8 192 rows of 576 columns take 18 MiB: a second block begins inside the last image.
 const Spec kX = f32({2, 64, 64, 64}), kW = f32({3, 3, 64, 32}), kY = f32({2, 64, 64, 32});
@@ -83,13 +83,15 @@ TEST(Convolution, weight_gradient_in_several_blocks_gives_the_direct_result) {
   expect_like_direct(conv2d_weight_gradient_def(), {kY, kX}, padded(&kW.shape), kDense);
 }
 
+const std::vector<std::string> kAlong{"rows", "tiles", "gemm", "group_tiles"};
+
 // Tiles that hang over the end of a row, two chunks of filters that overlap, bands that end inside an image.
 TEST(Convolution, forward_to_few_filters_along_rows_gives_the_direct_result) {
   const Attributes plain{{"stride", Axes{1, 1}}, {"padding", Axes{0, 0}}, {"dilation", Axes{1, 1}}, {"groups", 1}};
   const Attributes spread{{"stride", Axes{2, 3}}, {"padding", Axes{2, 4}}, {"dilation", Axes{1, 2}}, {"groups", 1}};
   for (const std::int64_t filters : {6, 27}) {
-    expect_like_direct(conv2d_def(), {f32({5, 32, 32, 3}), f32({5, 5, 3, filters})}, plain, {"rows", "tiles", "gemm"});
-    expect_like_direct(conv2d_def(), {f32({3, 33, 95, 2}), f32({5, 3, 2, filters})}, spread, {"rows", "tiles", "gemm"});
+    expect_like_direct(conv2d_def(), {f32({5, 32, 32, 3}), f32({5, 5, 3, filters})}, plain, kAlong);
+    expect_like_direct(conv2d_def(), {f32({3, 33, 95, 2}), f32({5, 3, 2, filters})}, spread, kAlong);
   }
 }
 
@@ -98,8 +100,23 @@ TEST(Convolution, weight_gradient_of_single_taps_in_parts_gives_the_direct_resul
   const Spec w = f32({1, 1, 64, 40});
   Attributes a{{"stride", Axes{1, 1}}, {"padding", Axes{0, 0}}, {"dilation", Axes{1, 1}}, {"groups", 1}, {"shape", w.shape}};
   for (const Shape& pixels : {Shape{2 * test_device().profile().compute_units, 32, 32}, Shape{1, 63, 65}})
-    expect_like_direct(conv2d_weight_gradient_def(), {f32({pixels[0], pixels[1], pixels[2], 40}), f32({pixels[0], pixels[1], pixels[2], 64})}, a,
-                       {"rows", "tiles", "gemm"});
+    expect_like_direct(conv2d_weight_gradient_def(), {f32({pixels[0], pixels[1], pixels[2], 40}), f32({pixels[0], pixels[1], pixels[2], 64})}, a, kAlong);
+}
+
+/// What a GPU's tiles do that the samples are too small for: strides in phases, of which one has no tap; several tiles along both axes; channels that are no
+/// multiple of 4, or of a tile's depth.
+TEST(Convolution, group_tiles_of_strides_and_odd_channels_give_the_direct_result) {
+  for (const std::int64_t channels : {36, 5})
+    for (const auto& [window, stride] : {std::pair{3, 2}, std::pair{1, 2}, std::pair{7, 3}}) {
+      const Spec x = f32({3, 23, 21, channels}), w = f32({window, window, channels, 140});
+      Attributes a{{"stride", Axes{stride, stride}}, {"padding", Axes{window / 2, window / 2}}, {"dilation", Axes{1, 1}}, {"groups", 1}};
+      const Spec y = conv2d_def().infer({x, w}, a)[0];
+      expect_like_direct(conv2d_def(), {x, w}, a, kAlong);
+      a.set("shape", x.shape);
+      expect_like_direct(conv2d_input_gradient_def(), {y, w}, a, {"tiles", "gemm", "group_tiles"});
+      a.set("shape", w.shape);
+      expect_like_direct(conv2d_weight_gradient_def(), {y, x}, a, kAlong);
+    }
 }
 
 /// All three directions of a 5x5 depthwise convolution of x.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/dtype_conversion.h"
+#include "engine/ops/matmul/group_tiles.h"
 #include "opencl/clblast/clblast_gemm.h"
 #include "tests/support/device/test_device.h"
 #include "tests/support/operators/gemm_products.h"
@@ -62,7 +63,7 @@ TEST(Gemm, form_is_chosen_by_device_by_extents_and_by_the_users_wish) {
   profile.preferences = {};
   EXPECT_STREQ(product_form(p, profile).name, "clblast");
   profile.preferences = {.unwanted = "clblast"};
-  EXPECT_STREQ(product_form(p, profile).name, "columns");
+  EXPECT_STREQ(product_form(p, profile).name, "group_tile_64x64");
   profile.preferences = {.wanted = "clblast"};
   EXPECT_STREQ(product_form(product(64, 64, 0), profile).name, "columns") << "CLBlast takes no empty extent";
   profile.max_group_size = 128;
@@ -70,6 +71,35 @@ TEST(Gemm, form_is_chosen_by_device_by_extents_and_by_the_users_wish) {
   profile.max_group_size = 256;
   // So that a table of measurements cannot name them either.
   for (const GemmForm& form : own_forms()) EXPECT_NE(why_not(form, p, profile), nullptr) << form.name;
+}
+
+TEST(Gemm, group_tiles_cut_long_sums_into_parts_until_the_device_is_full) {
+  const DeviceProfile profile{.kind = DeviceKind::gpu, .compute_units = 132, .max_group_size = 256};
+  const gemm::GroupTile& tile = gemm::kGroupTiles[0];
+  EXPECT_EQ(parts_of(tile, product(8192, 8192, 512), profile).count, 1);
+  for (const std::int64_t k : {1000, 8192, 100000}) {
+    const gemm::TileParts parts = parts_of(tile, product(512, 512, k), profile);
+    EXPECT_GE(tiles_of(tile, product(512, 512, k)) * parts.count, k == 1000 ? 64 : 256) << k;
+    EXPECT_EQ(parts.terms % tile.depth, 0);
+    EXPECT_GE(parts.terms * parts.count, k);
+    EXPECT_LT(parts.terms * (parts.count - 1), k) << "no part is empty";
+    EXPECT_LE(parts.terms, 16384);
+  }
+  GemmProblem apart = product(64, 64, 8192);
+  apart.batch = 2;
+  apart.stride_c = 5000;
+  EXPECT_EQ(parts_of(tile, apart, profile).count, 1) << "matrices that lie apart";
+}
+
+TEST(Gemm, group_tiles_of_many_results_need_registers_that_not_all_gpus_have) {
+  DeviceProfile profile{.kind = DeviceKind::gpu, .compute_units = 16, .max_group_size = 1024};
+  const GemmProblem p = product(4096, 4096, 64);
+  EXPECT_EQ(why_not(form_named("group_tile_128x128"), p, profile), nullptr);
+  EXPECT_FALSE(gemm::options_of(gemm::kGroupTiles[0], true, profile).find("SUB_GROUP") != std::string::npos);
+  profile.least_sub_group_width = 8;
+  EXPECT_STREQ(why_not(form_named("group_tile_128x128"), p, profile), "its results are more than a work-item has registers for");
+  EXPECT_EQ(why_not(form_named("group_tile_128x64"), p, profile), nullptr);
+  EXPECT_TRUE(gemm::options_of(gemm::kGroupTiles[1], true, profile).ends_with(" -DSUB_GROUP=8"));
 }
 
 // Of 100 or so sets, one in 256 is none: more are tried.

@@ -163,6 +163,18 @@ double gradient_norm(const Values& values) {
   return std::sqrt(squares);
 }
 
+double largest_element(const Value& v) {
+  double out = 0;
+  for (double x : read(v)) out = std::max(out, std::abs(x));
+  return out;
+}
+/// Of all gradients among `first_step`'s values.
+double largest_gradient(const Values& values) {
+  double out = 0;
+  for (std::size_t i = 2; i < values.size(); ++i) out = std::max(out, largest_element(values[i]));
+  return out;
+}
+
 class PretendedGpu : public ::testing::TestWithParam<std::string_view> {};
 INSTANTIATE_TEST_SUITE_P(Models, PretendedGpu, ::testing::ValuesIn(models::names()), [](const auto& i) { return std::string(i.param); });
 
@@ -187,7 +199,14 @@ TEST_P(PretendedGpu, computes_the_cpus_loss_and_gradients) {
     EXPECT_NEAR(gradient_norm(found), gradient_norm(expected), 0.1 * gradient_norm(expected));
     return;
   }
-  for (std::size_t i = 2; i < found.size(); ++i) EXPECT_LE(error_of(i), 1e-3) << "parameter " << i - 2;
+  // The next normalisation takes out what a shift adds before a linear layer: its gradient is 0, and what is computed is rounding.
+  const double nothing = 1e-6 * largest_gradient(expected);
+  for (std::size_t i = 2; i < found.size(); ++i) {
+    if (largest_element(expected[i]) <= nothing)
+      EXPECT_LE(largest_element(found[i]), nothing) << "parameter " << i - 2;
+    else
+      EXPECT_LE(error_of(i), 1e-3) << "parameter " << i - 2;
+  }
 }
 
 /// Sums over pixels are cut into parts, whose number divides none of these.

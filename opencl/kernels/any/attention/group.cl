@@ -1,6 +1,7 @@
 // Attention and its gradients for devices whose lanes are work-items. Formulas: attention.clh and attention_tiles_backward.cl.
-// Mapping: work-groups of 64 items for ROWS queries (for the gradients of keys and values: ROWS keys). PARTS items share a query: item p holds
-// elements p, p + PARTS, ... of its vectors in registers. The items add up dot products with COLUMNS keys (or queries) at a time in local memory.
+// Mapping: work-groups of 64 items for ROWS queries (for the gradients of keys and values: ROWS keys) along the first dimension of the range, heads along
+// the second, samples along the third. PARTS items share a query: item p holds elements p, p + PARTS, ... of its vectors in registers. The items add up dot
+// products with COLUMNS keys (or queries) at a time in local memory.
 // Options: HEAD and VALUE, the largest number of elements of a query and of a value in one item; those of stored.clh; LANES = 1.
 
 #include "lib/vectors.clh"
@@ -16,6 +17,8 @@
 #define TENSORS                                                                                                              \
   __global const STORED *query, __global const STORED *key, __global const STORED *value, __global const float *bias, __global const long *state
 #define WIDTHS const long head_width, const long value_width
+/// Where a launch begins: drivers take fewer groups along the second and the third dimension than there may be samples and heads.
+#define FIRST const long first_sample, const long first_head
 
 /// An item's numbers of a vector of `width`, times `factor`.
 static inline void load_numbers(__global const STORED* from, long width, float factor, int count, float* to) {
@@ -63,10 +66,10 @@ static inline float factor_of(const uint* key, long query, long number, const fl
 }
 
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
-void attention_group(TENSORS, __global STORED* y, __global float* tops, __global float* log_sums, WIDTHS, PROBLEM) {
+void attention_group(TENSORS, __global STORED* y, __global float* tops, __global float* log_sums, WIDTHS, FIRST, PROBLEM) {
   __local float parts[COLUMNS][GROUP], drawn[ROWS][COLUMNS];
   const int me = get_local_id(0), row = me / PARTS, mine = me % PARTS;
-  const long blocks = (queries + ROWS - 1) / ROWS, id = get_group_id(0), first = id % blocks * ROWS, head = id / blocks % heads, sample = id / blocks / heads;
+  const long first = get_group_id(0) * ROWS, head = first_head + get_group_id(1), sample = first_sample + get_group_id(2);
   const long i = min(first + row, queries - 1), at = (sample * queries + i) * heads + head, first_key = sample * keys * heads + head;
   const long seen = seen_by(i, queries, keys, causal), end = seen_by(min(first + ROWS, queries) - 1, queries, keys, causal);
   float q[HEAD], sum[VALUE], top = LOWEST, total = 0;
@@ -107,10 +110,10 @@ void attention_group(TENSORS, __global STORED* y, __global float* tops, __global
 /// dquery, and delta for the next kernel.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void attention_dquery_group(__global const STORED* dy, TENSORS, __global const STORED* y, __global const float* tops, __global const float* log_sums,
-                            __global STORED* dquery, __global float* deltas, WIDTHS, PROBLEM) {
+                            __global STORED* dquery, __global float* deltas, WIDTHS, FIRST, PROBLEM) {
   __local float parts[COLUMNS][GROUP], dy_parts[COLUMNS][GROUP], drawn[ROWS][COLUMNS];
   const int me = get_local_id(0), row = me / PARTS, mine = me % PARTS;
-  const long blocks = (queries + ROWS - 1) / ROWS, id = get_group_id(0), first = id % blocks * ROWS, head = id / blocks % heads, sample = id / blocks / heads;
+  const long first = get_group_id(0) * ROWS, head = first_head + get_group_id(1), sample = first_sample + get_group_id(2);
   const long i = min(first + row, queries - 1), at = (sample * queries + i) * heads + head, first_key = sample * keys * heads + head;
   const long seen = seen_by(i, queries, keys, causal), end = seen_by(min(first + ROWS, queries) - 1, queries, keys, causal);
   float q[HEAD], dq[HEAD], my_dy[VALUE];
@@ -147,10 +150,10 @@ void attention_dquery_group(__global const STORED* dy, TENSORS, __global const S
 /// dkey and dvalue: rows are keys, columns queries.
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void attention_dkey_group(__global const STORED* dy, TENSORS, __global const float* deltas, __global const float* tops, __global const float* log_sums,
-                          __global STORED* dkey, __global STORED* dvalue, WIDTHS, PROBLEM) {
+                          __global STORED* dkey, __global STORED* dvalue, WIDTHS, FIRST, PROBLEM) {
   __local float parts[COLUMNS][GROUP], dy_parts[COLUMNS][GROUP], drawn[ROWS][COLUMNS];
   const int me = get_local_id(0), row = me / PARTS, mine = me % PARTS;
-  const long blocks = (keys + ROWS - 1) / ROWS, id = get_group_id(0), first = id % blocks * ROWS, head = id / blocks % heads, sample = id / blocks / heads;
+  const long first = get_group_id(0) * ROWS, head = first_head + get_group_id(1), sample = first_sample + get_group_id(2);
   const long j = min(first + row, keys - 1), at = (sample * keys + j) * heads + head, first_query = sample * queries * heads + head;
   float k[HEAD], dk[HEAD], v[VALUE], dv[VALUE];
   uint own[4];

@@ -1,0 +1,123 @@
+// Convolution by a tile of results for each work-group, for GPUs: a matrix product whose columns are read from the images as they are needed.
+// opencl/kernels/gpu/convolution/tiles.cl and weight_tiles.cl explain the layouts.
+#include "engine/ops/matmul/group_tiles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "engine/ops/common.h"
+#include "engine/ops/convolution/convolution_common.h"
+
+namespace gemel::convolution {
+namespace {
+
+using gemm::GroupTile;
+using gemm::TileParts;
+
+constexpr std::int64_t kMostElements = std::numeric_limits<std::int32_t>::max();
+
+/// The product that is computed; of the input gradient, one of several phases, which are its batch.
+opencl::GemmProblem product_of(Direction d, const Geometry& g) {
+  const auto product = [](std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch) {
+    return opencl::GemmProblem{.m = m, .n = n, .k = std::max<std::int64_t>(k, 1), .batch = batch, .stride_c = m * n};
+  };
+  if (d == Direction::forward) return product(g.pixels(), g.k, g.depth(), 1);
+  if (d == Direction::weights) return product(g.depth(), g.k, g.pixels(), 1);
+  const auto [down, right] = g.stride;
+  return product(g.n * ceil_div(g.h, down) * ceil_div(g.w, right), g.c, g.taps() * g.k / (down * right), down * right);
+}
+
+/// The tile that takes the least time, and the parts of its terms.
+struct Division {
+  GroupTile tile;
+  TileParts parts;
+};
+Division division_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
+  const opencl::GemmProblem product = product_of(d, g);
+  Division best{gemm::kGroupTiles.back(), parts_of(gemm::kGroupTiles.back(), product, profile)};
+  for (const GroupTile& tile : gemm::kGroupTiles)
+    if (const TileParts parts = parts_of(tile, product, profile); parts.time < best.parts.time && has_registers_for(tile, profile)) best = {tile, parts};
+  return best;
+}
+
+template <Direction d>
+const char* declines(const Problem& p, const opencl::DeviceProfile&) {
+  const Geometry g = geometry_of<d>(p);
+  if (g.groups != 1) return "it has several groups";
+  if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
+  if (std::max({(g.n + 1) * g.h * g.w * g.c, g.pixels() * g.k, g.depth() * g.k}) > kMostElements) return "a tensor has 2^31 elements or more";
+  if (d != Direction::input) return nullptr;
+  for (const std::size_t axis : {0, 1})
+    if (g.stride[axis] > 1 && g.dilation[axis] > 1) return "its window has both a stride and a dilation";
+  return g.stride[0] * g.stride[1] > opencl::kMostGroups ? "it has too many phases" : nullptr;
+}
+
+template <Direction d>
+std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
+  const Geometry g = geometry_of<d>(p);
+  const GroupTile& t = division_of(d, g, profile).tile;
+  return product_of(d, g).k * t.rows * t.columns / (4 * gemm::kGroupOfTile);
+}
+
+template <Direction d>
+int rank(const Problem& p, const opencl::DeviceProfile& profile) {
+  return profile.runs_items_in_lanes() && geometry_of<d>(p).flops() >= kWorthTiles ? Rank::fast : Rank::too_small;
+}
+
+template <Direction d>
+std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
+  const std::int64_t parts = division_of(d, geometry_of<d>(p), profile).parts.count;
+  return parts > 1 ? parts * p.outputs[0].bytes() : 0;
+}
+
+template <Direction d>
+void launch(Launch& l) {
+  constexpr bool is_weights = d == Direction::weights;
+  const Geometry g = geometry_of<d>(l.problem());
+  const auto [tile, parts] = division_of(d, g, l.profile());
+  const opencl::GemmProblem product = product_of(d, g);
+  const bool vectors = g.c % 4 == 0 && g.k % 4 == 0 && (l.in(0).offset | l.in(1).offset | l.out(0).offset) % 16 == 0;
+  const bool adds = is_weights && l.begin_sum(), is_whole = parts.count == 1;
+  const std::string_view file = is_weights ? "gpu/convolution/weight_tiles.cl" : "gpu/convolution/tiles.cl";
+  std::string options = options_of(tile, vectors, l.profile());
+  if (!is_weights) options += fmt::format(" -DFORWARD={:d}", d == Direction::forward);
+  const auto range = opencl::range3({tiles_of(tile, product) * gemm::kGroupOfTile, parts.count, product.batch}, {gemm::kGroupOfTile, 1, 1});
+  auto arguments = arguments_of({l.in(0), l.in(1), is_whole ? l.out(0) : l.workspace()}, g);
+  if (is_weights) arguments.emplace_back(narrow<std::int32_t>(parts.terms));
+  arguments.emplace_back(std::int32_t{adds && is_whole});
+  const KernelName name{file, is_weights ? "conv_weight_tile" : "conv_tile", options};
+  if (is_whole && !is_weights) return run_last(l, name, range, arguments);
+  run(l, name, range, arguments);
+  if (is_whole) return;
+  const std::int64_t columns = l.out_shape(0).back();
+  const auto epilogue = l.epilogue_arguments();
+  gemm::add_up(l.device(),
+               {.parts = l.workspace(), .out = l.out(0), .rows = l.out_spec(0).elements() / columns, .columns = columns, .count = parts.count, .adds = adds},
+               {l.epilogue_text(), epilogue});
+}
+
+template <Direction d>
+Variant variant() {
+  return {.name = "group_tiles",
+          .doc = "a tile of results for each work-group, columns read as they are needed",
+          .target = Target::gpu,
+          .needs = {.group_size = gemm::kGroupOfTile},
+          .declines = declines<d>,
+          .longest_loop = longest_loop<d>,
+          .rank = rank<d>,
+          .workspace_bytes = workspace_bytes<d>,
+          .launch = launch<d>};
+}
+
+}  // namespace
+
+Variant group_tiles_variant(Direction d) {
+  if (d == Direction::forward) return variant<Direction::forward>();
+  if (d == Direction::input) return variant<Direction::input>();
+  return variant<Direction::weights>();
+}
+
+}  // namespace gemel::convolution

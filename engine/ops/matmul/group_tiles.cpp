@@ -1,0 +1,131 @@
+// GEMM by a tile for each work-group, for GPUs. opencl/kernels/gpu/gemm.cl explains the layout.
+#include "engine/ops/matmul/group_tiles.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "engine/ops/matmul/form_parts.h"
+
+namespace gemel::gemm {
+namespace {
+
+constexpr std::int64_t kShortestPart = 128;   // terms
+constexpr std::int64_t kLongestPart = 16384;  // a sum of more is further off
+constexpr std::int64_t kMostParts = 256;
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+
+template <std::size_t tile>
+std::int64_t workspace_of_tiles(const GemmProblem& p, const DeviceProfile& d) {
+  const TileParts parts = parts_of(kGroupTiles[tile], p, d);
+  return parts.count > 1 ? 4 * parts.count * p.batch * p.m * p.n : 0;
+}
+
+bool has_vectors_of_4(const GemmProblem& p, const GemmOperands& o) {
+  const bool extents = (p.a == Transpose::yes ? p.m : p.k) % 4 == 0 && (p.b == Transpose::yes ? p.k : p.n) % 4 == 0 && p.n % 4 == 0;
+  return extents && (p.stride_a | p.stride_b | p.stride_c) % 4 == 0 && (o.a.offset | o.b.offset | o.c.offset) % 16 == 0;
+}
+
+template <std::size_t tile>
+void launch_group_tiles(Device& device, const GemmProblem& p, const GemmOperands& o) {
+  if (is_empty(p)) return;
+  const GroupTile& t = kGroupTiles[tile];
+  const TileParts parts = parts_of(t, p, device.profile());
+  const std::string options =
+      fmt::format("{} -DTURNED_A={:d} -DTURNED_B={:d}", options_of(t, has_vectors_of_4(p, o), device.profile()), p.a == Transpose::yes, p.b == Transpose::yes);
+  const auto number = [](std::int64_t i) { return static_cast<std::int32_t>(i); };
+  const auto run = [&](const opencl::Region& to, std::int64_t stride, bool adds, const opencl::EpilogueCode& epilogue) {
+    device.run(device.kernel("gpu/gemm.cl", "gemm_tile", options, epilogue.text),
+               opencl::range3({tiles_of(t, p) * kGroupOfTile, parts.count, p.batch}, {kGroupOfTile, 1, 1}),
+               {o.a, o.b, to, number(p.m), number(p.n), number(p.k), number(parts.terms), p.stride_a, p.stride_b, stride, std::int32_t{adds}},
+               epilogue.arguments);
+  };
+  if (parts.count == 1) return run(o.c, p.stride_c, p.adds, p.epilogue);
+  run(o.workspace, p.m * p.n, false, {});
+  add_up(device, {.parts = o.workspace, .out = o.c, .rows = p.batch * p.m, .columns = p.n, .count = parts.count, .adds = p.adds}, p.epilogue);
+}
+
+template <std::size_t tile>
+const char* unless_group_tiles(const GemmProblem& p, const DeviceProfile& d) {
+  if (const char* why = unless_float32(p)) return why;
+  const GroupTile& t = kGroupTiles[tile];
+  constexpr std::int64_t kSmall = 64;
+  if ((t.rows > kSmall && p.m <= kSmall) || (t.columns > kSmall && p.n <= kSmall)) return "a smaller tile holds it";
+  if (!has_registers_for(t, d)) return "its results are more than a work-item has registers for";
+  if (p.k == 0) return "its inner axis is empty";
+  if (std::max({p.m * p.k, p.k * p.n, p.m * p.n}) > kMost) return "a matrix has 2^31 elements or more";
+  return p.batch > opencl::kMostGroups ? "it has too many matrices" : nullptr;
+}
+
+/// 40 for the tile that takes the least time, less for the others.
+template <std::size_t tile>
+int rank_of_group_tiles(const GemmProblem& p, const DeviceProfile& d) {
+  if (!d.runs_items_in_lanes() || is_empty(p)) return 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (const GroupTile& t : kGroupTiles)
+    if (has_registers_for(t, d)) least = std::min(least, parts_of(t, p, d).time);
+  return static_cast<int>(10 + 30 * least / parts_of(kGroupTiles[tile], p, d).time);
+}
+
+template <std::size_t tile>
+constexpr GemmForm group_tile(const char* name) {
+  return {
+      .name = name,
+      .doc = "a tile of so many rows and columns for each work-group, through local memory",
+      .target = Target::gpu,
+      .needs = {.group_size = kGroupOfTile},
+      .declines = unless_group_tiles<tile>,
+      .longest_loop = [](const GemmProblem& p, const DeviceProfile&) { return p.k * kGroupTiles[tile].rows * kGroupTiles[tile].columns / (4 * kGroupOfTile); },
+      .rank = rank_of_group_tiles<tile>,
+      .workspace_bytes = workspace_of_tiles<tile>,
+      .launch = launch_group_tiles<tile>,
+  };
+}
+
+}  // namespace
+
+std::int64_t tiles_of(const GroupTile& t, const GemmProblem& p) { return ceil_div(p.m, t.rows) * ceil_div(p.n, t.columns); }
+
+TileParts parts_of(const GroupTile& t, const GemmProblem& p, const DeviceProfile& d) {
+  constexpr double kAlone = 1.25;      // times as long as one of several: a unit computes its groups in turn, and waits for memory where it has only one
+  constexpr double kInParts = 1.25;    // as much faster must they be: the estimate is no better, and they take memory and a launch
+  constexpr double kPartElement = 80;  // multiplications in the time of writing and reading one, by the arithmetic and memory of large GPUs
+  TileParts best{0, 0, std::numeric_limits<double>::infinity()};
+  const bool is_whole = p.batch > 1 && p.stride_c != p.m * p.n;  // parts are added up as one matrix
+  const auto least = static_cast<std::int64_t>(is_whole ? 1 : std::bit_ceil(at(ceil_div(p.k, kLongestPart))));
+  for (std::int64_t wanted = least; wanted <= std::max(kMostParts, least); wanted *= 2) {
+    if (wanted > least && (is_whole || p.k < wanted * kShortestPart)) break;
+    const std::int64_t terms = round_up(ceil_div(p.k, wanted), t.depth), count = ceil_div(p.k, terms);
+    const std::int64_t turns = ceil_div(tiles_of(t, p) * p.batch * count, d.compute_units);
+    const double products = (turns > 1 ? static_cast<double>(turns) : kAlone) * static_cast<double>(terms * t.rows * t.columns) / t.rate;
+    const double sums = count > 1 ? kPartElement * static_cast<double>(count * p.batch * p.m * p.n) / d.compute_units : 0;
+    const double time = (products + sums) * (count > 1 ? kInParts : 1);
+    if (time < best.time) best = {terms, count, time};
+  }
+  return best;
+}
+
+bool has_registers_for(const GroupTile& t, const DeviceProfile& d) {
+  constexpr std::int64_t kMany = 64, kSome = 32;  // results of an item; GPUs with sub-groups of several widths spill more (ocloc 22.43 for dg2 and pvc)
+  return t.rows * t.columns / kGroupOfTile <= (d.least_sub_group_width ? kSome : kMany);
+}
+
+std::string options_of(const GroupTile& t, bool vectors, const DeviceProfile& d) {
+  const std::string sub_group = d.least_sub_group_width ? fmt::format(" -DSUB_GROUP={}", d.least_sub_group_width) : "";
+  return fmt::format("-DROWS={} -DCOLUMNS={} -DDEPTH={} -DGROUP={} -DITEM_COLUMNS={} -DVECTOR={}{}", t.rows, t.columns, t.depth, kGroupOfTile, t.item_columns,
+                     vectors ? 4 : 1, sub_group);
+}
+
+void add_up(Device& device, const PartSums& s, const opencl::EpilogueCode& epilogue) {
+  constexpr std::int64_t kWide = 32, kHigh = kGroupOfTile / kWide;
+  device.run(device.kernel("gpu/tile_parts.cl", "add_tile_parts", "", epilogue.text),
+             opencl::range2({round_up(s.columns, kWide), std::min(ceil_div(s.rows, kHigh), opencl::kMostGroups) * kHigh}, {kWide, kHigh}),
+             {s.parts, s.out, s.rows, static_cast<std::int32_t>(s.columns), static_cast<std::int32_t>(s.count), std::int32_t{s.adds}}, epilogue.arguments);
+}
+
+extern constinit const GemmForm kGroupTile128x128 = group_tile<0>("group_tile_128x128"), kGroupTile128x64 = group_tile<1>("group_tile_128x64"),
+                                kGroupTile64x64 = group_tile<2>("group_tile_64x64"), kGroupTile128x32 = group_tile<3>("group_tile_128x32");
+
+}  // namespace gemel::gemm

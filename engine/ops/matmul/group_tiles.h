@@ -1,0 +1,39 @@
+// Products by a tile for each work-group, for GPUs: which tiles there are, and how a product is cut (opencl/kernels/lib/group_tile.clh).
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "opencl/gemm_problem.h"
+
+namespace gemel::gemm {
+
+struct GroupTile {
+  std::int64_t rows, columns, depth, item_columns;
+  double rate;  // of the arithmetic, over the largest tile's: the smaller a tile, the more of its instructions load (estimated)
+};
+inline constexpr std::array kGroupTiles{GroupTile{128, 128, 8, 16, 1}, GroupTile{128, 64, 8, 16, 0.9}, GroupTile{64, 64, 16, 16, 0.7},
+                                        GroupTile{128, 32, 16, 8, 0.7}};
+inline constexpr std::int64_t kGroupOfTile = 256;  // work-items
+
+/// Where a product has too few tiles to fill the device, its inner axis is cut into parts, whose sums are then added up.
+struct TileParts {
+  std::int64_t terms, count;
+  double time;  // of the device, in multiplications of a unit
+};
+TileParts parts_of(const GroupTile& tile, const opencl::GemmProblem& product, const opencl::DeviceProfile& profile);
+/// Whether the registers of the device's work-items hold its results beside what is on its way.
+bool has_registers_for(const GroupTile& tile, const opencl::DeviceProfile& profile);
+std::int64_t tiles_of(const GroupTile& tile, const opencl::GemmProblem& product);
+/// @param vectors  all rows of all matrices begin at multiples of 16 bytes
+std::string options_of(const GroupTile& tile, bool vectors, const opencl::DeviceProfile& profile);
+
+/// Adds up the sums of the parts [parts, rows, columns] in `parts` into `out`, or to what is there.
+struct PartSums {
+  opencl::Region parts, out;
+  std::int64_t rows, columns, count;
+  bool adds;
+};
+void add_up(opencl::Device& device, const PartSums& sums, const opencl::EpilogueCode& epilogue);
+
+}  // namespace gemel::gemm

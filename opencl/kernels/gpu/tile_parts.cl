@@ -1,0 +1,17 @@
+// The sum of all parts of a product [rows, n] (group_tile.clh): c[i] = parts[0, i] + parts[1, i] + ..., or += with `adds`.
+// Mapping: a work-item for a column, and for some rows.
+// Options: an epilogue.
+
+#include "lib/epilogue.clh"
+
+__kernel void add_tile_parts(__global const float* restrict parts, __global float* restrict c, const long rows, const int n, const int count,
+                             const int adds EPILOGUE_PARAMETERS) {
+  const int column = get_global_id(0);
+  if (column >= n) return;
+  for (long row = get_global_id(1); row < rows; row += get_global_size(1)) {
+    const long to = row * n + column;
+    float v = adds ? c[to] : 0;
+    for (int part = 0; part < count; ++part) v += parts[part * rows * n + to];
+    c[to] = EPILOGUE(v, to, column);
+  }
+}
