@@ -52,6 +52,7 @@ void check_pair(const char* op, const Attributes& a, const char* name, std::int6
 namespace {
 
 constexpr std::int64_t kGroupOfCpu = 16, kGroupOfGpu = 128, kWave = 32;
+constexpr std::int64_t kMostAlongZ = 64;  // work-items of a group that NVIDIA's driver takes along the third dimension
 
 /// In groups of `local`.
 opencl::Range range_in_groups(const std::array<std::int64_t, 3>& places, const std::array<std::int64_t, 3>& local) {
@@ -66,16 +67,16 @@ opencl::Range range_in_groups(const std::array<std::int64_t, 3>& places, const s
 }  // namespace
 
 opencl::Range range_of_pixels(const std::array<std::int64_t, 3>& items, const opencl::DeviceProfile& profile) {
-  const std::int64_t group = profile.runs_items_in_lanes() ? std::min(kGroupOfGpu, round_up(items[0], kWave)) : kGroupOfCpu;
+  const std::int64_t group = profile.runs_items_in_lanes() ? std::clamp(round_up(items[0], kWave), kWave, kGroupOfGpu) : kGroupOfCpu;
   return opencl::range3({round_up(items[0], group), std::min(items[1], opencl::kMostGroups), std::min(items[2], opencl::kMostGroups)}, {group, 1, 1});
 }
 
 opencl::Range range_of_places(const std::array<std::int64_t, 3>& places, const opencl::DeviceProfile& profile) {
   std::array<std::int64_t, 3> local{1, 1, 1};
   if (profile.runs_items_in_lanes()) {
-    std::int64_t left = kGroupOfGpu;
+    std::int64_t left = std::min(kGroupOfGpu, profile.max_group_size);
     for (std::size_t axis = 0; axis < 3; ++axis) {
-      local[axis] = std::min(left, static_cast<std::int64_t>(std::bit_ceil(at(places[axis]))));
+      local[axis] = std::min(axis < 2 ? left : std::min(left, kMostAlongZ), static_cast<std::int64_t>(std::bit_ceil(at(places[axis]))));
       left /= local[axis];
     }
     local[0] *= left;  // of fewer places than a group has items

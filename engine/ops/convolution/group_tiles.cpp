@@ -43,12 +43,24 @@ Division division_of(Direction d, const Geometry& g, const opencl::DeviceProfile
   return best;
 }
 
+/// The sums of all parts, if there are several.
+std::int64_t workspace_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
+  const std::int64_t parts = division_of(d, g, profile).parts.count;
+  const std::int64_t elements = d == Direction::forward ? g.pixels() * g.k : d == Direction::input ? g.n * g.h * g.w * g.c : g.depth() * g.k;
+  return parts > 1 ? 4 * parts * elements : 0;
+}
+
 template <Direction d>
-const char* declines(const Problem& p, const opencl::DeviceProfile&) {
+const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   if (g.groups != 1) return "it has several groups";
   if (g.pixels() == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
-  if (std::max({(g.n + 1) * g.h * g.w * g.c, g.pixels() * g.k, g.depth() * g.k}) > kMostElements) return "a tensor has 2^31 elements or more";
+  // Places behind the last image and outside of it are computed, not read.
+  const std::int64_t rows = std::max(g.h, g.p) + 2 * (g.padding[0] + g.r * g.dilation[0]),
+                     columns = std::max(g.w, g.q) + 2 * (g.padding[1] + g.s * g.dilation[1]);
+  if (std::max({(g.n + 1) * rows * columns * std::max(g.c, g.k), g.depth() * g.k}) > kMostElements) return "a tensor has about 2^31 elements or more";
+  if (workspace_of(d, g, profile) > profile.max_allocation_bytes) return "the workspace exceeds the largest allocation";
+  if (division_of(d, g, profile).parts.count > opencl::kMostGroups) return "it has too many parts";
   if (d != Direction::input) return nullptr;
   for (const std::size_t axis : {0, 1})
     if (g.stride[axis] > 1 && g.dilation[axis] > 1) return "its window has both a stride and a dilation";
@@ -69,8 +81,7 @@ int rank(const Problem& p, const opencl::DeviceProfile& profile) {
 
 template <Direction d>
 std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
-  const std::int64_t parts = division_of(d, geometry_of<d>(p), profile).parts.count;
-  return parts > 1 ? parts * p.outputs[0].bytes() : 0;
+  return workspace_of(d, geometry_of<d>(p), profile);
 }
 
 template <Direction d>
@@ -86,8 +97,10 @@ void launch(Launch& l) {
   if (!is_weights) options += fmt::format(" -DFORWARD={:d}", d == Direction::forward);
   const auto range = opencl::range3({tiles_of(tile, product) * gemm::kGroupOfTile, parts.count, product.batch}, {gemm::kGroupOfTile, 1, 1});
   auto arguments = arguments_of({l.in(0), l.in(1), is_whole ? l.out(0) : l.workspace()}, g);
-  if (is_weights) arguments.emplace_back(narrow<std::int32_t>(parts.terms));
-  arguments.emplace_back(std::int32_t{adds && is_whole});
+  if (is_weights) {
+    arguments.emplace_back(narrow<std::int32_t>(parts.terms));
+    arguments.emplace_back(std::int32_t{adds && is_whole});
+  }
   const KernelName name{file, is_weights ? "conv_weight_tile" : "conv_tile", options};
   if (is_whole && !is_weights) return run_last(l, name, range, arguments);
   run(l, name, range, arguments);

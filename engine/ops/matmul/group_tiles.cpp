@@ -15,7 +15,7 @@ namespace {
 constexpr std::int64_t kShortestPart = 128;   // terms
 constexpr std::int64_t kLongestPart = 16384;  // a sum of more is further off
 constexpr std::int64_t kMostParts = 256;
-constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 256;  // and the rest of a tile
 
 template <std::size_t tile>
 std::int64_t workspace_of_tiles(const GemmProblem& p, const DeviceProfile& d) {
@@ -55,7 +55,9 @@ const char* unless_group_tiles(const GemmProblem& p, const DeviceProfile& d) {
   if ((t.rows > kSmall && p.m <= kSmall) || (t.columns > kSmall && p.n <= kSmall)) return "a smaller tile holds it";
   if (!has_registers_for(t, d)) return "its results are more than a work-item has registers for";
   if (p.k == 0) return "its inner axis is empty";
-  if (std::max({p.m * p.k, p.k * p.n, p.m * p.n}) > kMost) return "a matrix has 2^31 elements or more";
+  if (std::max({p.m * p.k, p.k * p.n, p.m * p.n}) > kMost) return "a matrix has about 2^31 elements or more";
+  if (workspace_of_tiles<tile>(p, d) > d.max_allocation_bytes) return "the workspace exceeds the largest allocation";
+  if (parts_of(t, p, d).count > opencl::kMostGroups) return "it has too many parts";
   return p.batch > opencl::kMostGroups ? "it has too many matrices" : nullptr;
 }
 

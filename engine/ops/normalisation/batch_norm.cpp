@@ -176,13 +176,13 @@ Values inference_gradient(const Backward& b) {
 
 template <Mapping mapping>
 std::int64_t forward_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
-  return SpanMemory(spans_of(columns_of(p.inputs[0].shape), profile, mapping), profile, mapping, 1).bytes();
+  return SpanMemory(spans_of(columns_of(p.inputs[0].shape), profile, mapping), profile, mapping, mapping == Mapping::rows ? 1 : 0).bytes();
 }
 template <Mapping mapping>
 void launch_forward(Launch& l) {
   const Columns columns = columns_of(l.in_shape(0));
   const Spans s = spans_of(columns, l.profile(), mapping);
-  const SpanMemory memory(s, l.profile(), mapping, 1);
+  const SpanMemory memory(s, l.profile(), mapping, mapping == Mapping::rows ? 1 : 0);
   const opencl::Region parts = memory.parts(l.workspace());
   const auto momentum = static_cast<float>(l.attributes().real("momentum")), eps = static_cast<float>(l.attributes().real("eps"));
   run_spans(l, {kFile, "batch_norm_moments", mapping}, s, memory, {l.in(0)});
@@ -211,13 +211,13 @@ void launch_inference(Launch& l) {
 
 template <Mapping mapping>
 std::int64_t backward_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
-  return SpanMemory(spans_of(columns_of(p.inputs[1].shape), profile, mapping), profile, mapping, 3).bytes();
+  return SpanMemory(spans_of(columns_of(p.inputs[1].shape), profile, mapping), profile, mapping, mapping == Mapping::rows ? 3 : 0).bytes();
 }
 template <Mapping mapping>
 void launch_backward(Launch& l) {
   const Columns columns = columns_of(l.in_shape(1));
   const Spans s = spans_of(columns, l.profile(), mapping);
-  const SpanMemory memory(s, l.profile(), mapping, 3);
+  const SpanMemory memory(s, l.profile(), mapping, mapping == Mapping::rows ? 3 : 0);
   const opencl::Region parts = memory.parts(l.workspace());
   run_spans(l, {kFile, "batch_norm_sums", mapping}, s, memory, {l.in(0), l.in(1), l.in(3)});
   if (mapping == Mapping::tile)

@@ -85,7 +85,8 @@ void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns
   if (!tile) arguments.add(l.leaves_the_caches());
   arguments.add(l.epilogue_arguments());
   l.device().run(kernel_of(l, kernel, l.epilogue_text()),
-                 tile ? tile_range(std::max<std::int64_t>(1, channels), ceil_div(rows, run_rows)) : opencl::range1(channels ? ceil_div(rows, run_rows) : 0, 1),
+                 tile ? tile_range(std::max<std::int64_t>(1, channels), std::max<std::int64_t>(1, ceil_div(rows, run_rows)))
+                      : opencl::range1(channels ? ceil_div(rows, run_rows) : 0, 1),
                  arguments);
 }
 

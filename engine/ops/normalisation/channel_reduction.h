@@ -59,7 +59,7 @@ struct ColumnKernel {
 void run_spans(Launch& l, const ColumnKernel& kernel, const Spans& spans, const SpanMemory& memory, Arguments first);
 /// Enqueues a kernel that combines the spans of each channel.
 void run_totals(const Launch& l, const ColumnKernel& kernel, std::int64_t channels, const Arguments& arguments);
-/// Enqueues an elementwise pass over runs of rows, with the epilogue of a fused record. On a GPU also where there are no channels.
+/// Enqueues an elementwise pass over runs of rows, with the epilogue of a fused record. On a GPU also where there are no channels or rows.
 void run_over_rows(Launch& l, const ColumnKernel& kernel, const Columns& columns, Arguments first);
 /// Range of one work-item a channel.
 opencl::Range channel_range(std::int64_t channels);

@@ -152,7 +152,8 @@ std::vector<Case> cases() {
           {f32({1, 5, 5, 32}), {.kernel = {2, 2}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true}},
           {f32({1, 9, 8, 3}), {.kernel = {3, 2}, .stride = {1, 1}, .padding = {1, 1}, .dilation = {2, 3}}},
           {f32({3, 1, 1, 5}), {.kernel = {1, 1}, .stride = {1, 1}}},
-          {f32({0, 4, 4, 2}), {}}};
+          {f32({0, 4, 4, 2}), {}},
+          {f32({2, 4, 4, 0}), {}}};
 }
 
 /// Any tap of the window is a right input of the gradients, also one that lies in the padding.

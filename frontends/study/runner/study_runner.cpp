@@ -11,6 +11,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
+#include "engine/base/files/folder_lock.h"
 #include "engine/base/machine_facts.h"
 #include "engine/base/numbers.h"
 #include "engine/base/resource_limits.h"
@@ -248,6 +249,8 @@ class Schedule {
 
 void run_study(const Study& study, const StudyOptions& options) {
   const Clock::time_point started = Clock::now();
+  fs::create_directories(options.folder);
+  const FolderLock lock(options.folder, "study");
   const bool goes_on = is_there(options.folder / kStudyRecord);
   try {
     if (!goes_on) {

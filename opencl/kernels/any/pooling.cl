@@ -8,18 +8,17 @@
 
 #include "lib/loops.clh"
 #include "lib/elements.clh"
+#include "lib/ops/pooling.clh"
 
 #ifdef FIXED_C
 enum { c = FIXED_C, r = FIXED_R, s = FIXED_S, sh = FIXED_SH, sw = FIXED_SW, ph = FIXED_PH, pw = FIXED_PW, dh = FIXED_DH, dw = FIXED_DW };
+#undef GEOMETRY
 #define GEOMETRY \
   const int n, const int h, const int w, const int c_, const int p, const int q, const int r_, const int s_, \
   const int sh_, const int sw_, const int ph_, const int pw_, const int dh_, const int dw_
 #else
 #define TILED_H 0
 #define TILED_W 0
-#define GEOMETRY \
-  const int n, const int h, const int w, const int c, const int p, const int q, const int r, const int s, \
-  const int sh, const int sw, const int ph, const int pw, const int dh, const int dw
 #endif
 
 /// For each vector of this work-item, in a result of `height` x `width` pixels: PLACE declares its number i, and its channel, column, row
@@ -113,12 +112,6 @@ __kernel void max_pool_pick(__global const float* x, __global const int* tap, __
     }
     STORE(picked, y + i * WIDTH);
   }
-}
-
-/// Elements that a window's sum is divided by, along one axis.
-static inline int count_along(int begin, int window, int extent, int padding, int count_padding) {
-  const int end = begin + window;
-  return count_padding ? min(end, extent + padding) - begin : min(end, extent) - max(begin, 0);
 }
 
 __kernel void avg_pool(__global const float* x, __global float* y, GEOMETRY, const int count_padding, const long items) {

@@ -4,11 +4,8 @@
 // Options: WIDTH, 4 or 1; divides c.
 
 #include "lib/elements.clh"
+#include "lib/ops/pooling.clh"
 #include "lib/pixels.clh"
-
-#define GEOMETRY \
-  const int n, const int h, const int w, const int c, const int p, const int q, const int r, const int s, \
-  const int sh, const int sw, const int ph, const int pw, const int dh, const int dw
 
 static inline int is_inside(int i, int extent) { return (uint)i < (uint)extent; }
 
@@ -78,12 +75,6 @@ __kernel void max_pool_gradient(__global const float* dy, __global const int* ta
     }
     STORE(total, dx + PIXEL(h, w));
   }
-}
-
-/// Elements that a window's sum is divided by, along one axis.
-static inline int count_along(int begin, int window, int extent, int padding, int count_padding) {
-  const int end = begin + window;
-  return count_padding ? min(end, extent + padding) - begin : min(end, extent) - max(begin, 0);
 }
 
 __kernel void avg_pool(__global const float* x, __global float* y, GEOMETRY, const int count_padding, const int images) {

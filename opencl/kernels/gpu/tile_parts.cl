@@ -3,6 +3,7 @@
 // Options: an epilogue.
 
 #include "lib/epilogue.clh"
+#define BLOCK 64  // parts that are added up by themselves, to keep rounding errors small
 
 __kernel void add_tile_parts(__global const float* restrict parts, __global float* restrict c, const long rows, const int n, const int count,
                              const int adds EPILOGUE_PARAMETERS) {
@@ -10,8 +11,13 @@ __kernel void add_tile_parts(__global const float* restrict parts, __global floa
   if (column >= n) return;
   for (long row = get_global_id(1); row < rows; row += get_global_size(1)) {
     const long to = row * n + column;
-    float v = adds ? c[to] : 0;
-    for (int part = 0; part < count; ++part) v += parts[part * rows * n + to];
-    c[to] = EPILOGUE(v, to, column);
+    float sum = 0;
+    for (int part = 0; part < count;) {
+      const int end = min(part + BLOCK, count);
+      float of_block = 0;
+      for (; part < end; ++part) of_block += parts[part * rows * n + to];
+      sum += of_block;
+    }
+    c[to] = EPILOGUE(adds ? c[to] + sum : sum, to, column);
   }
 }

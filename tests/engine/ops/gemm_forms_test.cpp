@@ -157,6 +157,14 @@ TEST(DeviceGemm, wide_products_pack_both_sides_over_several_groups_and_blocks) {
           }
 }
 
+TEST(Gemm, group_tiles_with_items_that_bring_no_vector_agree_with_the_definition) {
+  for (const char* name : {"group_tile_128x64", "group_tile_128x32"})
+    for (const Transpose tb : kBoth) {
+      const auto p = product(132, 68, 40, Transpose::no, tb);
+      ASSERT_EQ(check_product(p, form_named(name)), "") << name;
+    }
+}
+
 TEST(DeviceGemm, products_are_added_to_what_is_there_where_asked) {
   for (const GemmForm& form : all_forms())
     for (const bool accumulate : {false, true}) {

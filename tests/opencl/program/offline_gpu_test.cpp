@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -113,8 +112,11 @@ std::vector<KernelFigures> figures_or_failure(const GpuProgram& program, const O
 
 Figures figures_of_hot_programs(const OfflineTarget& target) {
   Figures out;
-  for (const GpuProgram& p : hot_programs())
-    for (const KernelFigures& f : figures_or_failure(p, target)) out[{p.title, p.options, f.name, target.name}] = f;
+  for (const GpuProgram& p : hot_programs()) {
+    const std::vector<KernelFigures> of_program = figures_or_failure(p, target);
+    EXPECT_FALSE(of_program.empty()) << p.title << " " << p.options << " for " << target.name;
+    for (const KernelFigures& f : of_program) out[{p.title, p.options, f.name, target.name}] = f;
+  }
   return out;
 }
 
@@ -152,7 +154,6 @@ TEST_P(OfflineFigures, of_hot_kernels_are_no_worse_than_the_table) {
     if (kProducts.contains(place.kernel) && target.maker == GpuMaker::amd) {
       EXPECT_GE(figures.fma_percent, 85) << place.kernel << " (" << place.program << " " << place.options << ", " << target.name << ")";
     }
-  EXPECT_GE(compiled.size(), std::size(kHotPrograms));
   FigureTable table = read_figure_table(read_text(kFigureFile));
   const std::string tools = offline_compiler().tools(target);
   if (std::getenv("GEMEL_TEST_WRITE_FIGURES")) {

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "engine/base/files/folder_lock.h"
 #include "engine/base/resource_limits.h"
 #include "engine/base/usage/power_meter.h"
 #include "frontends/study/runner/case_process.h"
@@ -95,6 +96,15 @@ TEST_F(StudyCommand, runs_ones_own_study_and_writes_its_report) {
                  "study: " + in_folder("r") + " holds a study's results; accepted: --resume to go on with it, or another --out");
   expect_refused({"study", "run", file(), "--resume", "--seed", "2", "--out", in_folder("r")}, 2,
                  "study: " + in_folder("r") + " holds another study's results (seed differs); accepted: the same ");
+}
+
+TEST_F(StudyCommand, that_another_one_runs_in_is_refused) {
+  const std::filesystem::path out = folder() / "r";
+  std::filesystem::create_directories(out);
+  const FolderLock other(out, "study");
+  for (const char* option : {"--quick", "--resume"})
+    expect_refused({"study", "run", file(), option, "--out", out.string()}, 1, "study: " + out.string() + " is in use by another run, process ");
+  EXPECT_FALSE(std::filesystem::exists(out / "runs.jsonl"));
 }
 
 TEST_F(StudyCommand, that_is_killed_at_ten_random_moments_goes_on_and_runs_nothing_twice) {

@@ -19,7 +19,7 @@ inline opencl::GemmProblem product(std::int64_t m, std::int64_t n, std::int64_t 
   return {.m = m, .n = n, .k = k, .a = a, .b = b};
 }
 
-/// All, or all but those whose kernels take long to compile and differ from others' in extents alone.
+/// All with --full, else all but two whose kernels take long to compile; some products of theirs are tested always.
 inline auto all_forms() {
   return gemm_forms() | std::views::transform([](const GemmForm* form) -> const GemmForm& { return *form; }) | std::views::filter([](const GemmForm& form) {
            const std::string_view name = form.name;

@@ -67,8 +67,8 @@ static inline void fetch_patches(a_vector fetched[a_carries], __global const flo
   }
 }
 
-__kernel TILE_GROUP void conv_tile(__global const float* restrict source, __global const float* restrict weights, __global float* restrict out, GEOMETRY,
-                                   const int adds EPILOGUE_PARAMETERS) {
+__kernel TILE_GROUP void conv_tile(__global const float* restrict source, __global const float* restrict weights, __global float* restrict out, GEOMETRY
+                                   EPILOGUE_PARAMETERS) {
   LOCAL_TILE(a_tile, ROWS);
   LOCAL_TILE(b_tile, COLUMNS);
 #if FORWARD
@@ -143,6 +143,6 @@ __kernel TILE_GROUP void conv_tile(__global const float* restrict source, __glob
     const int line = row / right, image = line / down, hi = row_phase + (line - image * down) * sh, wi = column_phase + (row - line * right) * sw;
     const long to = ((image * h + hi) * w + wi) * (long)c;
 #endif
-    STORE_ROW(sums[i], out, to, to, first_column, results, adds)
+    STORE_ROW(sums[i], out, to, to, first_column, results, 0)
   }
 }
