@@ -64,6 +64,10 @@ std::vector<Case> read_grid(Keys& grid, const Json& shared, Extent extent) {
   axes.update(extent == Extent::quick ? quick : extent == Extent::full ? full : Json::object());
   CaseGrid out(std::move(common));
   for (const auto& [factor, values] : axes.items()) {
+    if (values.is_array() && values.empty()) grid.refuse(*grid.table().get("axes"), fmt::format("axis {} has no values", factor));
+    for (std::size_t i = 1; values.is_array() && i < values.size(); ++i)
+      if (std::count(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values[i]) > 0)
+        grid.refuse(*grid.table().get("axes"), fmt::format("axis {} has the value {} twice", factor, values[i].dump()));
     for (const Json& value : values.is_array() ? values : Json::array({values}))
       if (value.is_object() && !(value.contains("name") && value["name"].is_string()))
         grid.refuse(*grid.table().get("axes"), fmt::format("a value of {} is a table without a name", factor));
@@ -136,6 +140,7 @@ void read_views(Keys& keys, const Factors& factors, Study& out) {
                 .where = t.object("where"),
                 .base = t.json("base"),
                 .is_speed_up = t.one_of("ratio", "to base", {"to base", "speed-up"}) == "speed-up"};
+    t.end();
     factors.require(t, table.rows);
     if (!table.columns.empty()) factors.require(t, table.columns);
     factors.require(t, table.where);
@@ -238,6 +243,8 @@ void read_hypotheses(Keys& keys, const Factors& factors, const std::array<Study,
     std::vector<std::string> names;
     for (const MethodWords& words : methods()) names.push_back(words.name);
     const std::string name = h.one_of("method", names[0], names);
+    h.find("expected");
+    h.end();
     const MethodWords& words = *std::ranges::find(methods(), name, &MethodWords::name);
     one.method = words.method;
     const bool compares = !one.a.empty() && !one.b.empty(), is_over = !one.over.empty(), is_with = !one.with.empty();

@@ -52,8 +52,8 @@ class Keys {
   }
   std::string text(const std::string& key, const std::string& standard = "") { return value<std::string>(key, standard, "text"); }
   std::string needed(const std::string& key) {
-    const toml::node* node = table_.get(key);
-    if (!node) refuse(table_, fmt::format("{} has no {}", where_, key));
+    const toml::node* node = find(key);
+    if (!node) refuse_without(key);
     return text(key);
   }
   std::vector<std::string> texts(const std::string& key) {
@@ -126,6 +126,16 @@ class Keys {
   }
 
  private:
+  /// Names a key that is near to the one that is missing.
+  [[noreturn]] void refuse_without(const std::string& key) const {
+    std::vector<std::string> given;
+    for (const auto& [name, node] : table_)
+      if (!std::ranges::count(known_, std::string(name.str()))) given.emplace_back(name.str());
+    const std::string near = nearest(key, given);
+    if (near.empty()) refuse(table_, fmt::format("{} has no {}", where_, key));
+    refuse(*table_.get(near), fmt::format("{} has no {}, but '{}'", where_, key, near));
+  }
+
   const std::filesystem::path& file_;
   const toml::table& table_;
   std::string where_;

@@ -37,9 +37,12 @@ struct Division {
 };
 Division division_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
   const opencl::GemmProblem product = product_of(d, g);
-  Division best{gemm::kGroupTiles.back(), parts_of(gemm::kGroupTiles.back(), product, profile)};
-  for (const GroupTile& tile : gemm::kGroupTiles)
-    if (const TileParts parts = parts_of(tile, product, profile); parts.time < best.parts.time && has_registers_for(tile, profile)) best = {tile, parts};
+  Division best{};
+  for (const GroupTile& one : gemm::kGroupTiles) {
+    const GroupTile tile = tile_on(one, profile);
+    const TileParts parts = parts_of(tile, product, profile);
+    if ((best.parts.count == 0 || parts.time < best.parts.time) && has_registers_for(tile, profile)) best = {tile, parts};
+  }
   return best;
 }
 
@@ -71,7 +74,7 @@ template <Direction d>
 std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   const GroupTile& t = division_of(d, g, profile).tile;
-  return product_of(d, g).k * t.rows * t.columns / (4 * gemm::kGroupOfTile);
+  return product_of(d, g).k * t.rows * t.columns / (4 * t.group);
 }
 
 template <Direction d>
@@ -95,7 +98,7 @@ void launch(Launch& l) {
   const std::string_view file = is_weights ? "gpu/convolution/weight_tiles.cl" : "gpu/convolution/tiles.cl";
   std::string options = options_of(tile, vectors, l.profile());
   if (!is_weights) options += fmt::format(" -DFORWARD={:d}", d == Direction::forward);
-  const auto range = opencl::range3({tiles_of(tile, product) * gemm::kGroupOfTile, parts.count, product.batch}, {gemm::kGroupOfTile, 1, 1});
+  const auto range = opencl::range3({tiles_of(tile, product) * tile.group, parts.count, product.batch}, {tile.group, 1, 1});
   auto arguments = arguments_of({l.in(0), l.in(1), is_whole ? l.out(0) : l.workspace()}, g);
   if (is_weights) {
     arguments.emplace_back(narrow<std::int32_t>(parts.terms));
@@ -117,7 +120,7 @@ Variant variant() {
   return {.name = "group_tiles",
           .doc = "a tile of results for each work-group, columns read as they are needed",
           .target = Target::gpu,
-          .needs = {.group_size = gemm::kGroupOfTile},
+          .needs = {.group_size = gemm::kGroupTiles[0].group},
           .declines = declines<d>,
           .longest_loop = longest_loop<d>,
           .rank = rank<d>,

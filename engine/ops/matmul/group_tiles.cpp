@@ -19,7 +19,7 @@ constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 256;  
 
 template <std::size_t tile>
 std::int64_t workspace_of_tiles(const GemmProblem& p, const DeviceProfile& d) {
-  const TileParts parts = parts_of(kGroupTiles[tile], p, d);
+  const TileParts parts = parts_of(tile_on(kGroupTiles[tile], d), p, d);
   return parts.count > 1 ? 4 * parts.count * p.batch * p.m * p.n : 0;
 }
 
@@ -31,16 +31,15 @@ bool has_vectors_of_4(const GemmProblem& p, const GemmOperands& o) {
 template <std::size_t tile>
 void launch_group_tiles(Device& device, const GemmProblem& p, const GemmOperands& o) {
   if (is_empty(p)) return;
-  const GroupTile& t = kGroupTiles[tile];
+  const GroupTile t = tile_on(kGroupTiles[tile], device.profile());
   const TileParts parts = parts_of(t, p, device.profile());
   const std::string options =
       fmt::format("{} -DTURNED_A={:d} -DTURNED_B={:d}", options_of(t, has_vectors_of_4(p, o), device.profile()), p.a == Transpose::yes, p.b == Transpose::yes);
   const auto number = [](std::int64_t i) { return static_cast<std::int32_t>(i); };
   const auto run = [&](const opencl::Region& to, std::int64_t stride, bool adds, const opencl::EpilogueCode& epilogue) {
-    device.run(device.kernel("gpu/gemm.cl", "gemm_tile", options, epilogue.text),
-               opencl::range3({tiles_of(t, p) * kGroupOfTile, parts.count, p.batch}, {kGroupOfTile, 1, 1}),
-               {o.a, o.b, to, number(p.m), number(p.n), number(p.k), number(parts.terms), p.stride_a, p.stride_b, stride, std::int32_t{adds}},
-               epilogue.arguments);
+    device.run(
+        device.kernel("gpu/gemm.cl", "gemm_tile", options, epilogue.text), opencl::range3({tiles_of(t, p) * t.group, parts.count, p.batch}, {t.group, 1, 1}),
+        {o.a, o.b, to, number(p.m), number(p.n), number(p.k), number(parts.terms), p.stride_a, p.stride_b, stride, std::int32_t{adds}}, epilogue.arguments);
   };
   if (parts.count == 1) return run(o.c, p.stride_c, p.adds, p.epilogue);
   run(o.workspace, p.m * p.n, false, {});
@@ -57,7 +56,7 @@ const char* unless_group_tiles(const GemmProblem& p, const DeviceProfile& d) {
   if (p.k == 0) return "its inner axis is empty";
   if (std::max({p.m * p.k, p.k * p.n, p.m * p.n}) > kMost) return "a matrix has about 2^31 elements or more";
   if (workspace_of_tiles<tile>(p, d) > d.max_allocation_bytes) return "the workspace exceeds the largest allocation";
-  if (parts_of(t, p, d).count > opencl::kMostGroups) return "it has too many parts";
+  if (parts_of(tile_on(t, d), p, d).count > opencl::kMostGroups) return "it has too many parts";
   return p.batch > opencl::kMostGroups ? "it has too many matrices" : nullptr;
 }
 
@@ -77,9 +76,10 @@ constexpr GemmForm group_tile(const char* name) {
       .name = name,
       .doc = "a tile of so many rows and columns for each work-group, through local memory",
       .target = Target::gpu,
-      .needs = {.group_size = kGroupOfTile},
+      .needs = {.group_size = kGroupTiles[tile].group},
       .declines = unless_group_tiles<tile>,
-      .longest_loop = [](const GemmProblem& p, const DeviceProfile&) { return p.k * kGroupTiles[tile].rows * kGroupTiles[tile].columns / (4 * kGroupOfTile); },
+      .longest_loop = [](const GemmProblem& p,
+                         const DeviceProfile&) { return p.k * kGroupTiles[tile].rows * kGroupTiles[tile].columns / (4 * kGroupTiles[tile].group); },
       .rank = rank_of_group_tiles<tile>,
       .workspace_bytes = workspace_of_tiles<tile>,
       .launch = launch_group_tiles<tile>,
@@ -87,6 +87,11 @@ constexpr GemmForm group_tile(const char* name) {
 }
 
 }  // namespace
+
+GroupTile tile_on(const GroupTile& t, const DeviceProfile& d) {
+  if (d.longest_loop == opencl::kAnyLoop) return t;
+  return {t.rows / 4, t.columns / 4, t.depth, t.item_columns / 4, t.rate, t.group / 16};
+}
 
 std::int64_t tiles_of(const GroupTile& t, const GemmProblem& p) { return ceil_div(p.m, t.rows) * ceil_div(p.n, t.columns); }
 
@@ -111,17 +116,17 @@ TileParts parts_of(const GroupTile& t, const GemmProblem& p, const DeviceProfile
 
 bool has_registers_for(const GroupTile& t, const DeviceProfile& d) {
   constexpr std::int64_t kMany = 64, kSome = 32;  // results of an item; GPUs with sub-groups of several widths spill more (ocloc 22.43 for dg2 and pvc)
-  return t.rows * t.columns / kGroupOfTile <= (d.least_sub_group_width ? kSome : kMany);
+  return t.rows * t.columns / t.group <= (d.least_sub_group_width ? kSome : kMany);
 }
 
 std::string options_of(const GroupTile& t, bool vectors, const DeviceProfile& d) {
   const std::string sub_group = d.least_sub_group_width ? fmt::format(" -DSUB_GROUP={}", d.least_sub_group_width) : "";
-  return fmt::format("-DROWS={} -DCOLUMNS={} -DDEPTH={} -DGROUP={} -DITEM_COLUMNS={} -DVECTOR={}{}", t.rows, t.columns, t.depth, kGroupOfTile, t.item_columns,
+  return fmt::format("-DROWS={} -DCOLUMNS={} -DDEPTH={} -DGROUP={} -DITEM_COLUMNS={} -DVECTOR={}{}", t.rows, t.columns, t.depth, t.group, t.item_columns,
                      vectors ? 4 : 1, sub_group);
 }
 
 void add_up(Device& device, const PartSums& s, const opencl::EpilogueCode& epilogue) {
-  constexpr std::int64_t kWide = 32, kHigh = kGroupOfTile / kWide;
+  constexpr std::int64_t kWide = 32, kHigh = 8;
   device.run(device.kernel("gpu/tile_parts.cl", "add_tile_parts", "", epilogue.text),
              opencl::range2({round_up(s.columns, kWide), std::min(ceil_div(s.rows, kHigh), opencl::kMostGroups) * kHigh}, {kWide, kHigh}),
              {s.parts, s.out, s.rows, static_cast<std::int32_t>(s.columns), static_cast<std::int32_t>(s.count), std::int32_t{s.adds}}, epilogue.arguments);

@@ -10,11 +10,13 @@ namespace gemel::gemm {
 
 struct GroupTile {
   std::int64_t rows, columns, depth, item_columns;
-  double rate;  // of the arithmetic, over the largest tile's: the smaller a tile, the more of its instructions load (estimated)
+  double rate;               // of the arithmetic, over the largest tile's: the smaller a tile, the more of its instructions load (estimated)
+  std::int64_t group = 256;  // work-items
 };
 inline constexpr std::array kGroupTiles{GroupTile{128, 128, 8, 16, 1}, GroupTile{128, 64, 8, 16, 0.9}, GroupTile{64, 64, 16, 16, 0.7},
                                         GroupTile{128, 32, 16, 8, 0.7}};
-inline constexpr std::int64_t kGroupOfTile = 256;  // work-items
+/// The tile that the device gets: where work-items must be short a small one of the same form.
+GroupTile tile_on(const GroupTile& tile, const opencl::DeviceProfile& profile);
 
 /// Where a product has too few tiles to fill the device, its inner axis is cut into parts, whose sums are then added up.
 struct TileParts {

@@ -168,6 +168,8 @@ void expect_right(const Product& p, const Following& f, Tried tried = Tried::eve
     const Problem problem{*call.op, call.attributes, fused_specs, y};
     if (declines(variant, problem, test_device().profile())) continue;
     if (tried == Tried::chosen_variant && &variant != &choose(problem, test_device().profile())) continue;
+    // On an emulator half a minute in all; what they store is checked among the forms of GEMM.
+    if (tried == Tried::every_variant && !does_long_work() && std::string_view(variant.name).starts_with("group_tile")) continue;
     ++ran;
     const List got = run_variant(variant, call, p, *call.op);
     // Sums of up to 600 products, each rounded to 6e-8, then functions of 4 units in the last place.

@@ -45,13 +45,18 @@ TEST(StudyFile, wrong_keys_types_and_names_are_refused_with_their_line) {
   EXPECT_EQ(refusal("remarks = 3\n"), "study: s.toml:4: remarks is no list of texts");
   EXPECT_EQ(refusal(""), "study: s.toml:1: a study has no [[grid]]");
   EXPECT_EQ(refusal("[[grid]]\naxes = { how = [{ model = \"lenet\" }] }\n"), "study: s.toml:5: a value of how is a table without a name");
-  EXPECT_EQ(refusal("[[grid]]\naxes = { model = [\"lenet\", \"lenet\"] }\n"), "study: s.toml:1: two cases are named lenet");
+  EXPECT_EQ(refusal("[[grid]]\naxes = { model = [\"lenet\", \"lenet\"] }\n"), "study: s.toml:5: axis model has the value \"lenet\" twice");
+  EXPECT_EQ(refusal("[[grid]]\naxes = { model = [] }\n"), "study: s.toml:5: axis model has no values");
   const std::string grid = kGrid;
   EXPECT_EQ(refusal(grid + "[[table]]\nname = \"t\"\ncaption = \"c\"\nrows = [\"modle\"]\n"),
             "study: s.toml:7: 'modle' is no axis of a grid; accepted: batch-size, how, model");
   EXPECT_EQ(refusal(grid + "[[table]]\nname = \"t\"\ncaption = \"c\"\nrows = [\"model\"]\ncolumns = \"how\"\n"),
             "study: s.toml:7: table t: two cases fall into one cell; accepted: rows and columns that name every axis");
   const std::string hypothesis = grid + "[[hypothesis]]\nname = \"h\"\nclaim = \"c\"\nsource = \"s\"\n";
+  EXPECT_EQ(refusal(grid + "[[table]]\nname = \"t\"\ncaption = \"c\"\nrows = [\"model\"]\ncolums = \"how\"\n"),
+            "study: s.toml:11: [[table]] has no 'colums', did you mean 'columns'?; accepted: name, caption, metric, rows, columns, where, base, ratio");
+  EXPECT_EQ(refusal(grid + "[[plot]]\nname = \"p\"\ncaptoin = \"c\"\n"), "study: s.toml:9: [[plot]] has no caption, but 'captoin'");
+  EXPECT_TRUE(refusal(hypothesis + "kind = \"trend\"\n").starts_with("study: s.toml:11: [[hypothesis]] has no 'kind'")) << refusal(hypothesis + "kind = 1\n");
   EXPECT_EQ(refusal(hypothesis + "expected = \"below 1\"\n"), "study: s.toml:7: a hypothesis by ratio needs a and b, and nothing else of a, b, over and with");
   EXPECT_EQ(refusal(hypothesis + "a = { model = \"lenet\" }\nb = { model = \"alexnet\" }\n"),
             "study: s.toml:7: [[hypothesis]] has no expected; accepted: below 1, above 1, equal");
