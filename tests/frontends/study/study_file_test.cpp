@@ -40,7 +40,8 @@ TEST(StudyFile, a_grid_is_every_combination_of_its_axes_in_the_order_of_the_file
 
 TEST(StudyFile, wrong_keys_types_and_names_are_refused_with_their_line) {
   EXPECT_EQ(refusal(std::string(kGrid) + "tilte = 1\n"), "study: s.toml:7: [[grid]] has no 'tilte'; accepted: spec, axes, quick, full");
-  EXPECT_EQ(testing::message_of<UsageError>([] { parse_study("titel = \"T\"\n", "s.toml", Extent::usual); }), "study: s.toml:1: a study has no title");
+  EXPECT_EQ(testing::message_of<UsageError>([] { parse_study("titel = \"T\"\n", "s.toml", Extent::usual); }),
+            "study: s.toml:1: a study has no title, but 'titel'");
   EXPECT_EQ(refusal("narrow = \"a\"\n"), "study: s.toml:4: narrow is no number");
   EXPECT_EQ(refusal("remarks = 3\n"), "study: s.toml:4: remarks is no list of texts");
   EXPECT_EQ(refusal(""), "study: s.toml:1: a study has no [[grid]]");
