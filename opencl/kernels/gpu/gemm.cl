@@ -40,25 +40,16 @@ __kernel TILE_GROUP void gemm_tile(__global const float* restrict a, __global co
   b_vector b_fetched[b_carries];
   NO_SUMS(sums)
 
-  int left = min(part_terms, k - first_term), buffer = 0;
-  a_fetch(a_fetched, a, a_offsets, left);
-  b_fetch(b_fetched, b, b_offsets, left);
-  a_put(a_fetched, a_tile[0]);
-  b_put(b_fetched, b_tile[0]);
-  barrier(CLK_LOCAL_MEM_FENCE);
-  // The next terms are on their way from memory while these are multiplied, and go to the other half of local memory, which nobody reads any more.
-  for (; left > DEPTH; left -= DEPTH) {
-    a += DEPTH * (long)a_step;
-    b += DEPTH * (long)b_step;
-    a_fetch(a_fetched, a, a_offsets, left - DEPTH);
-    b_fetch(b_fetched, b, b_offsets, left - DEPTH);
-    add_products(sums, a_tile[buffer], b_tile[buffer]);
-    buffer ^= 1;
-    a_put(a_fetched, a_tile[buffer]);
-    b_put(b_fetched, b_tile[buffer]);
-    barrier(CLK_LOCAL_MEM_FENCE);
+  int left = min(part_terms, k - first_term);
+#define FETCH() { \
+    a_fetch(a_fetched, a, a_offsets, left); \
+    b_fetch(b_fetched, b, b_offsets, left); \
+    a += DEPTH * (long)a_step; \
+    b += DEPTH * (long)b_step; \
+    left -= DEPTH; \
   }
-  add_products(sums, a_tile[buffer], b_tile[buffer]);
+  const int steps = (left + DEPTH - 1) / DEPTH;
+  ADD_STEPS(sums, steps)
 
   EACH_ROW_OF_RESULTS(i, row, first_row, m) {
     const long to = row * (long)n;

@@ -118,23 +118,7 @@ __kernel TILE_GROUP void conv_tile(__global const float* restrict source, __glob
       } \
     } \
   }
-  int buffer = 0;
-  if (first < last) {
-    FETCH()
-    a_put(a_fetched, a_tile[0]);
-    b_put(b_fetched, b_tile[0]);
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  // As in gemm.cl.
-  for (int step = first + 1; step < last; ++step) {
-    FETCH()
-    add_products(sums, a_tile[buffer], b_tile[buffer]);
-    buffer ^= 1;
-    a_put(a_fetched, a_tile[buffer]);
-    b_put(b_fetched, b_tile[buffer]);
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
-  if (first < last) add_products(sums, a_tile[buffer], b_tile[buffer]);
+  ADD_STEPS(sums, last - first)
 
   EACH_ROW_OF_RESULTS(i, row, first_row, is_tile * pixels) {
 #if FORWARD

@@ -54,13 +54,15 @@ __kernel TILE_GROUP void conv_weight_tile(__global const float* restrict dy, __g
   a_vector a_fetched[a_carries];
   b_vector b_fetched[b_carries];
   NO_SUMS(sums)
-#define FETCH(left) { \
+  int left = min(part_pixels, n * p * q - first);
+  const int steps = (left + DEPTH - 1) / DEPTH;
+#define FETCH() { \
     UNROLLED (int i = 0; i < a_carries; ++i) { \
       int at, term; \
       const int hi = pixels[i].row * sh + taps[i].x, wi = pixels[i].column * sw + taps[i].y; \
       const bool is_there = (uint)hi < (uint)h && (uint)wi < (uint)w; \
       a_fetched[i] = 0; \
-      if (a_place(i, &at, &term) && is_there && term < (left)) \
+      if (a_place(i, &at, &term) && is_there && term < left) \
         a_fetched[i] = *(__global const a_vector*)(x + pixels[i].image + (hi * w + wi) * c + channels[i]); \
       for (pixels[i].column += DEPTH; pixels[i].column >= q; pixels[i].column -= q) \
         if (++pixels[i].row == p) { \
@@ -70,22 +72,9 @@ __kernel TILE_GROUP void conv_weight_tile(__global const float* restrict dy, __g
     } \
     b_fetch(b_fetched, b, b_offsets, left); \
     b += DEPTH * (long)k; \
+    left -= DEPTH; \
   }
-  int left = min(part_pixels, n * p * q - first), buffer = 0;
-  FETCH(left)
-  a_put(a_fetched, a_tile[0]);
-  b_put(b_fetched, b_tile[0]);
-  barrier(CLK_LOCAL_MEM_FENCE);
-  // As in gemm.cl.
-  for (; left > DEPTH; left -= DEPTH) {
-    FETCH(left - DEPTH)
-    add_products(sums, a_tile[buffer], b_tile[buffer]);
-    buffer ^= 1;
-    a_put(a_fetched, a_tile[buffer]);
-    b_put(b_fetched, b_tile[buffer]);
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
-  add_products(sums, a_tile[buffer], b_tile[buffer]);
+  ADD_STEPS(sums, steps)
 
   EACH_ROW_OF_RESULTS(i, row, first_row, rows) {
     const long to = row * (long)k;
