@@ -49,11 +49,12 @@ class ProgramListing final : public opencl::StandInDevice {
   opencl::Kernel none_{{}, "none"};
 };
 
-DeviceProfile profile_of_some_gpu() {
+DeviceProfile profile_of_some_gpu(int least_sub_group_width) {
   return {.platform = "of nobody",
           .name = "a GPU",
           .kind = opencl::DeviceKind::gpu,
           .compute_units = 60,
+          .least_sub_group_width = least_sub_group_width,
           .has_real_local_memory = true,
           .cache_bytes = 4 << 20,
           .global_bytes = std::int64_t{8} << 30,
@@ -92,8 +93,8 @@ void launch_large_products(ProgramListing& device) {
 
 }  // namespace
 
-std::vector<GpuProgram> gpu_programs() {
-  ProgramListing device(profile_of_some_gpu());
+std::vector<GpuProgram> gpu_programs(int least_sub_group_width) {
+  ProgramListing device(profile_of_some_gpu(least_sub_group_width));
   for (const OpCase& c : all_cases()) {
     const Sample sample = c.op->samples()[static_cast<std::size_t>(c.sample)];
     launch_variants(device, *c.op, sample.inputs, sample.attributes);

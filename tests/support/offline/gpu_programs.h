@@ -15,6 +15,7 @@ struct GpuProgram {
 };
 
 /// Those that all samples of all operators ask for, in every variant that a GPU may get; sorted, each once.
-std::vector<GpuProgram> gpu_programs();
+/// @param least_sub_group_width  as in the device's profile: 0 but for Intel's
+std::vector<GpuProgram> gpu_programs(int least_sub_group_width);
 
 }  // namespace gemel::testing
