@@ -4,6 +4,7 @@
 
 #include "engine/ops/common.h"
 #include "engine/ops/convolution/convolution_common.h"
+#include "engine/ops/matmul/group_tiles.h"
 
 namespace gemel::convolution {
 
@@ -38,9 +39,12 @@ std::int64_t parts_of_rows(const Geometry& g, std::int64_t items, std::int64_t g
 }
 
 void add_parts(const Launch& l, std::int64_t parts, bool adds) {
-  const std::int64_t elements = l.out_spec(0).elements();
-  const std::int64_t group = l.profile().runs_items_in_lanes() ? 128 : 16;
-  l.run("any/parts.cl", "add_parts", opencl::range1(round_up(elements, group), group), {l.workspace(), l.out(0), elements, parts, std::int32_t{adds}});
+  constexpr std::int64_t kGroup = 16;
+  const std::int64_t elements = l.out_spec(0).elements(), columns = std::max<std::int64_t>(l.out_shape(0).back(), 1);
+  if (l.profile().runs_items_in_lanes())
+    return gemm::add_up(l.device(), {.parts = l.workspace(), .out = l.out(0), .rows = elements / columns, .columns = columns, .count = parts, .adds = adds},
+                        {});
+  l.run("cpu/parts.cl", "add_parts", opencl::range1(round_up(elements, kGroup), kGroup), {l.workspace(), l.out(0), elements, parts, std::int32_t{adds}});
 }
 
 }  // namespace gemel::convolution

@@ -126,9 +126,12 @@ std::string options_of(const GroupTile& t, bool vectors, const DeviceProfile& d)
 }
 
 void add_up(Device& device, const PartSums& s, const opencl::EpilogueCode& epilogue) {
-  constexpr std::int64_t kWide = 32, kHigh = 8;
-  device.run(device.kernel("gpu/tile_parts.cl", "add_tile_parts", "", epilogue.text),
-             opencl::range2({round_up(s.columns, kWide), std::min(ceil_div(s.rows, kHigh), opencl::kMostGroups) * kHigh}, {kWide, kHigh}),
+  constexpr std::int64_t kGroup = 256, kMostLanes = 32, kMostColumns = 32, kPartsOfLane = 4;
+  const std::int64_t group = std::min<std::int64_t>(kGroup, static_cast<std::int64_t>(std::bit_floor(at(device.profile().max_group_size))));
+  const auto wanted = static_cast<std::int64_t>(std::bit_floor(at(std::max<std::int64_t>(s.count / kPartsOfLane, 1))));
+  const std::int64_t lanes = std::min({wanted, kMostLanes, group}), columns = std::min(kMostColumns, group / lanes), rows = group / (lanes * columns);
+  device.run(device.kernel("gpu/parts.cl", "add_parts", fmt::format("-DGROUP={} -DCOLUMNS={} -DLANES={}", group, columns, lanes), epilogue.text),
+             opencl::range2({ceil_div(s.columns, columns) * group, std::min(ceil_div(s.rows, rows), opencl::kMostGroups)}, {group, 1}),
              {s.parts, s.out, s.rows, static_cast<std::int32_t>(s.columns), static_cast<std::int32_t>(s.count), std::int32_t{s.adds}}, epilogue.arguments);
 }
 

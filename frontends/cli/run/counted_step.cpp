@@ -20,10 +20,12 @@ CountedOperator counted(const OperatorCase& c, const opencl::DeviceProfile& prof
   out.bytes = found.bytes();
   out.least_bytes = least_bytes(p);
   out.flops = c.op->cost ? c.op->cost(p).flops : 0;
+  std::int64_t most_read = 0;
+  for (const auto& command : found.commands) most_read = std::max(most_read, command.read_bytes);
   for (const auto& command : found.commands) {
     out.kernels.push_back(command.name);
-    const bool is_last = &command == &found.commands.back();  // which computes what the others prepare
-    const bool is_large = command.read_bytes + command.written_bytes > kLargeBytes || (is_last && out.flops > kLargeFlops);
+    const bool computes = command.read_bytes == most_read;  // the others prepare what it takes, or add up what it left
+    const bool is_large = command.read_bytes + command.written_bytes > kLargeBytes || (computes && out.flops > kLargeFlops);
     if (command.groups > 0 && is_large) out.fewest_groups = out.fewest_groups ? std::min(out.fewest_groups, command.groups) : command.groups;
   }
   return out;

@@ -1,6 +1,6 @@
 // GEMM on GPUs, a tile for each work-group: C = op(A) op(B), or C += op(A) op(B) with `adds`. All matrices are row-major and have less than 2^31 elements.
 // Mapping: tiles along the first dimension of the range (group_tile.clh), along the others parts of the k terms, and matrices of the batch. Each part has
-// a sum of its own, [parts, batch, m, n], which tile_parts.cl adds up in order.
+// a sum of its own, [parts, batch, m, n], which parts.cl adds up in order.
 // Options: those of group_tile.clh; TURNED_A, TURNED_B: 1 where A is stored [k, m], B [n, k].
 
 #include "lib/group_tile.clh"

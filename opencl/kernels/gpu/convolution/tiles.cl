@@ -2,7 +2,7 @@
 //   y  [pixels, k] = patches of x [pixels, (ri, si, ci)] weights [(ri, si, ci), k]
 //   dx [pixels, c] = patches of dy [pixels, (ri, si, ki)] weights [(ri, si, ki), c]
 // Layout: x [n, h, w, c], weights [r, s, c, k], y [n, p, q, k]; sh sw stride, ph pw padding, dh dw dilation. All have less than 2^31 elements.
-// Mapping: tiles along the first dimension of the range (group_tile.clh), along the second parts of the terms, whose sums tile_parts.cl adds up. For dx with
+// Mapping: tiles along the first dimension of the range (group_tile.clh), along the second parts of the terms, whose sums parts.cl adds up. For dx with
 // a stride: along the third phases, pixels sh and sw apart, whose windows have the same taps. Those of a phase are sh and sw apart too, and a phase is a
 // dense convolution of few taps. Either stride or dilation is 1 along each axis then.
 // A tap's channels are DEPTH terms at a time; what is missing at its last is 0.

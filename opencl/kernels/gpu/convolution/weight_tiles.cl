@@ -1,7 +1,7 @@
 // Weight gradient of a convolution of one group on GPUs, as a product whose left operand is read from the image as it is needed (implicit GEMM):
 //   dweights [(ri, si, ci), k] = patches of x [pixels, (ri, si, ci)]^T dy [pixels, k]
 // Layout: x [n, h, w, c], weights [r, s, c, k], y [n, p, q, k]; sh sw stride, ph pw padding, dh dw dilation. All have less than 2^31 elements.
-// Mapping: tiles along the first dimension of the range (group_tile.clh), along the second parts of the pixels, whose sums tile_parts.cl adds up.
+// Mapping: tiles along the first dimension of the range (group_tile.clh), along the second parts of the pixels, whose sums parts.cl adds up.
 // Options: those of group_tile.clh.
 
 #include "lib/group_tile.clh"

@@ -1,5 +1,5 @@
 // Sum of partial results: total[i] = partial[0, i] + partial[1, i] + ..., or += with `adds`. Adds in blocks to keep rounding errors small.
-// Mapping: one work-item for each element.
+// Mapping: one work-item for each element. On GPUs: gpu/parts.cl.
 #define BLOCK 64
 
 __kernel void add_parts(__global const float* partial, __global float* total, const long elements, const long parts, const int adds) {
