@@ -70,6 +70,8 @@ struct DeviceProfile {
   /// A work-item's vectors are those of the hardware: not so on a GPU, nor on an emulator of one.
   bool runs_vectors() const { return is_cpu() && !is_emulator; }
   bool is_pocl() const { return platform == "Portable Computing Language"; }
+  /// Programs can be built before their kernels are asked for: the driver then compiles them, and in several threads at a time.
+  bool builds_ahead() const { return !is_pocl() && !is_emulator; }
   /// Registers of 16 lanes, of which there are 32; else tiles are made for 16 of 8.
   bool has_wide_vectors() const { return simd_width >= 16; }
   /// Rough single-precision rate, only to rank devices: units x lanes x clock x 2.

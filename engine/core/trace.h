@@ -106,6 +106,8 @@ class Interpreter : public Trace {
   }
   /// Prepares a problem that is computed repeatedly. Calls for equal problems may return the same object. @return null if nothing can be prepared
   virtual std::shared_ptr<Prepared> prepare(const OpDef&, const Attributes&, const Specs& /*inputs*/, const Specs& /*outputs*/) { return nullptr; }
+  /// Told of problems before they are prepared or computed, so that a device builds what they need together.
+  virtual void expect(std::span<const OwnedProblem>) {}
   /// Called after each operator is computed (on a device: enqueued), by either front end.
   using Observer = std::function<void(const OpDef&, std::span<const Value> inputs, std::span<const Value> outputs)>;
   /// Adds an observer. @return owner of the registration; it may be released during a call, too

@@ -1,6 +1,7 @@
 #include "engine/device/counted_problem.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/base/numbers.h"
 #include "engine/device/launch.h"
@@ -27,7 +28,7 @@ std::int64_t CountedProblem::bytes() const {
 }
 
 CountedProblem count_problem(const Problem& p, const opencl::DeviceProfile& profile) {
-  CountedProblem out{.variant = &choose(p, profile), .commands = {}};
+  CountedProblem out{.variant = &choose(p, profile), .commands = {}, .programs = {}};
   const Variant& v = *out.variant;
   std::vector<opencl::CountedOperand> operands;
   for (const Spec& s : p.inputs) operands.push_back({.bytes = s.bytes(), .is_input = true});
@@ -37,11 +38,13 @@ CountedProblem count_problem(const Problem& p, const opencl::DeviceProfile& prof
   operands.push_back({.bytes = v.workspace_bytes ? v.workspace_bytes(p, profile) : 0});
   constexpr std::int64_t kErrorWord = 20;
   operands.push_back({.bytes = kErrorWord});
-  out.commands = opencl::count_launch(profile, operands, [&](opencl::Device& device, std::span<const opencl::Region> all) {
+  opencl::CountedLaunch counted = opencl::count_launch(profile, operands, [&](opencl::Device& device, std::span<const opencl::Region> all) {
     const std::size_t n = p.inputs.size(), m = p.outputs.size();
     Launch call({device, all[n + m + 1]}, p, all.first(n), all.subspan(n, m), all[n + m]);
     v.launch(call);
   });
+  out.commands = std::move(counted.commands);
+  out.programs = std::move(counted.programs);
   const auto natives = std::ranges::count_if(out.commands, &opencl::CountedCommand::is_native);
   for (auto& c : out.commands)
     if (c.is_native) c.read_bytes = product_bytes(p, v, profile) / natives;

@@ -11,6 +11,7 @@ namespace gemel {
 struct CountedProblem {
   const Variant* variant = nullptr;  // that dispatch chooses
   std::vector<opencl::CountedCommand> commands;
+  std::vector<opencl::ProgramRequest> programs;  // of its kernels
 
   std::int64_t bytes() const;
 };

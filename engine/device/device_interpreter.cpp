@@ -4,10 +4,13 @@
 
 #include <array>
 #include <cstring>
+#include <set>
+#include <vector>
 
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
 #include "engine/core/session.h"
+#include "engine/device/counted_problem.h"
 #include "engine/device/device_memory.h"
 #include "opencl/device/device.h"
 
@@ -63,6 +66,23 @@ void DeviceInterpreter::compute_now(const OpDef& op, const Attributes& attribute
 std::shared_ptr<Prepared> DeviceInterpreter::prepare(const OpDef& op, const Attributes& attributes, const Specs& in, const Specs& out) {
   if (op.execute) return nullptr;
   return launches_.make(op, attributes, in, out);
+}
+
+void DeviceInterpreter::expect(std::span<const OwnedProblem> problems) {
+  const opencl::DeviceProfile& profile = device_->profile();
+  if (!profile.builds_ahead()) return;
+  std::set<std::string> known;
+  std::set<opencl::ProgramRequest> programs;
+  for (const OwnedProblem& owned : problems) {
+    const Problem p = owned.problem();
+    if (p.op.variants.empty() || !known.insert(p.op.name + to_string(p)).second) continue;
+    try {
+      for (opencl::ProgramRequest& r : count_problem(p, profile).programs) programs.insert(std::move(r));
+    } catch (const DeviceError&) {
+      // All variants decline it, which is told where it is computed.
+    }
+  }
+  device_->build(std::vector(programs.begin(), programs.end()));
 }
 
 std::unique_ptr<Memory> DeviceInterpreter::allocate(const Spec& spec, std::string_view what) {

@@ -12,6 +12,7 @@ class DeviceInterpreter : public Interpreter {
   explicit DeviceInterpreter(std::shared_ptr<opencl::Device> device);
   const LaunchTarget& launch_target() const { return target_; }
   std::shared_ptr<Prepared> prepare(const OpDef& op, const Attributes& attributes, const Specs& inputs, const Specs& outputs) override;
+  void expect(std::span<const OwnedProblem> problems) override;
   std::unique_ptr<Memory> allocate(const Spec& spec, std::string_view what) override;
   std::optional<ArenaLimits> arena_limits() const override;
   std::unique_ptr<Memory> allocate_bytes(std::int64_t bytes, std::string_view what) override;

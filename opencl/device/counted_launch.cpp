@@ -44,14 +44,19 @@ class Counter final : public StandInDevice {
     }
   }
   std::span<const Region> regions() const { return regions_; }
-  std::vector<CountedCommand> take() { return std::move(commands_); }
+  CountedLaunch take() { return std::move(launch_); }
 
   const DeviceProfile& profile() const override { return profile_; }
   const DeviceSettings& settings() const override { return settings_; }
-  Kernel& kernel(std::string_view file, std::string_view name, std::string_view, std::string_view preface) override {
+  Kernel& kernel(std::string_view file, std::string_view name, std::string_view options, std::string_view preface) override {
+    launch_.programs.push_back({std::string(file), std::string(options), std::string(preface), ""});
     return find(name, [&] { return with_includes(preface) + embedded_source(file); });
   }
-  Kernel& generated_kernel(std::string_view, const std::function<std::string()>& source, std::string_view name) override { return find(name, source); }
+  Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source, std::string_view name) override {
+    const std::string text = source();
+    launch_.programs.push_back({std::string(title), "", "", text});
+    return find(name, [&] { return text; });
+  }
 
   void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) override {
     if (is_empty(range)) return;
@@ -72,14 +77,14 @@ class Counter final : public StandInDevice {
       if (!is_const) out.written_bytes += region->bytes;
       ++place;
     }
-    commands_.push_back(std::move(out));
+    launch_.commands.push_back(std::move(out));
   }
   void copy(const Region& from, const Region& to) override {
-    commands_.push_back({.name = "copy", .read_bytes = from.bytes, .written_bytes = std::min(from.bytes, to.bytes)});
+    launch_.commands.push_back({.name = "copy", .read_bytes = from.bytes, .written_bytes = std::min(from.bytes, to.bytes)});
   }
-  void fill(const Region& to, std::span<const std::byte>) override { commands_.push_back({.name = "fill", .written_bytes = to.bytes}); }
+  void fill(const Region& to, std::span<const std::byte>) override { launch_.commands.push_back({.name = "fill", .written_bytes = to.bytes}); }
   void native(const std::function<void(void*, void**)>&, std::string_view name) override {
-    if (name != kNoWork) commands_.push_back({.name = std::string(name), .is_native = true});
+    if (name != kNoWork) launch_.commands.push_back({.name = std::string(name), .is_native = true});
   }
 
  private:
@@ -105,12 +110,12 @@ class Counter final : public StandInDevice {
   std::vector<Region> regions_;
   std::map<std::string, Kernel> kernels_;
   std::map<std::string, std::optional<std::vector<bool>>> parameters_;  // by kernel
-  std::vector<CountedCommand> commands_;
+  CountedLaunch launch_;
 };
 
 }  // namespace
 
-std::vector<CountedCommand> count_launch(const DeviceProfile& profile, std::span<const CountedOperand> operands, const Recording::Launch& launch) {
+CountedLaunch count_launch(const DeviceProfile& profile, std::span<const CountedOperand> operands, const Recording::Launch& launch) {
   Counter counter(profile, operands);
   launch(counter, counter.regions());
   return counter.take();

@@ -24,8 +24,13 @@ struct CountedOperand {
   int lies_at = -1;       // the operand whose memory it is; -1: its own
 };
 
+struct CountedLaunch {
+  std::vector<CountedCommand> commands;
+  std::vector<ProgramRequest> programs;  // of its kernels
+};
+
 /// Counts each buffer that a kernel gets once, as read where the kernel's parameter is const, else as written; an input that it may write as both. So what a
 /// kernel reads again out of caches does not count, and of a buffer that it uses in part all does.
-std::vector<CountedCommand> count_launch(const DeviceProfile& profile, std::span<const CountedOperand> operands, const Recording::Launch& launch);
+CountedLaunch count_launch(const DeviceProfile& profile, std::span<const CountedOperand> operands, const Recording::Launch& launch);
 
 }  // namespace gemel::opencl

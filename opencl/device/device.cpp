@@ -22,6 +22,7 @@
 #include "opencl/memory/block.h"
 #include "opencl/memory/memory_limit.h"
 #include "opencl/pocl/driver_cache.h"
+#include "opencl/program/build_ahead.h"
 #include "opencl/program/build_lock.h"
 #include "opencl/program/compilation_log.h"
 #include "opencl/program/compiler_abort.h"
@@ -82,6 +83,22 @@ class ClDevice : public Device {
   }
   Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source, std::string_view name) override {
     return find(title, {}, name, [&] { return complete(with_includes(source())); });
+  }
+  void build(std::span<const ProgramRequest> wanted) override {
+    if (!profile_.builds_ahead() || apart_ || turns_) return;
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> keys;
+    std::vector<ProgramText> texts;
+    for (const ProgramRequest& r : wanted) {
+      std::string key = key_of(r.title, {r.options, r.preface});
+      if (const auto it = programs_.find(key); (it != programs_.end() && it->second.handle) || std::ranges::find(keys, key) != keys.end()) continue;
+      keys.push_back(std::move(key));
+      texts.push_back({r.title, complete(with_includes(r.preface) + (r.generated.empty() ? embedded_source(r.title) : with_includes(r.generated))),
+                       with_denormals(r.options), profile_.parses_builtins});
+    }
+    std::vector<ProgramHandle> built = build_side_by_side(context(), device_, cache_, texts, profile_.name);
+    for (std::size_t i = 0; i < keys.size(); ++i)
+      if (built[i]) programs_[keys[i]].handle = std::move(built[i]);
   }
   void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) override {
     if (is_empty(range)) return;  // PoCL divides by zero
@@ -367,6 +384,8 @@ class ClDevice : public Device {
   struct Build {
     std::string_view options, preface;
   };
+
+  static std::string key_of(std::string_view title, const Build& build) { return fmt::format("{}\n{}\n{}\n", title, build.options, build.preface); }
 
   template <class Source>
   Kernel& find(std::string_view title, const Build& build, std::string_view name, const Source& source) {

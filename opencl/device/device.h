@@ -97,6 +97,13 @@ inline bool is_empty(const Range& range) {
 /// Argument of a kernel: a `__global` pointer, an `int`, a `long` or a `float`.
 using Argument = std::variant<Region, std::int32_t, std::int64_t, float>;
 
+/// A program that launches ask for: a file of kernels with its options and what precedes it, or a generated one.
+struct ProgramRequest {
+  std::string title, options, preface;
+  std::string generated;  // the source; empty: that of the file `title`
+  friend auto operator<=>(const ProgramRequest&, const ProgramRequest&) = default;
+};
+
 class Kernel;  // one kernel of one program; lives as long as its device
 class Recording;
 
@@ -147,6 +154,9 @@ class Device {
   virtual Kernel& kernel(std::string_view file, std::string_view name, std::string_view options = {}, std::string_view preface = {}) = 0;
   /// A kernel of generated source. `title` identifies the program; `source` is called once for each title. @throws DeviceError as `kernel`
   virtual Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source, std::string_view name) = 0;
+  /// Builds programs before their kernels are asked for, side by side on all cores; where that takes more than a second, a line on standard error says so.
+  /// What does not build is left to `kernel`. Does nothing where the profile's builds_ahead() is false.
+  virtual void build(std::span<const ProgramRequest> /*programs*/) {}
 
   /// Enqueues a kernel. Does nothing for an empty range (a global extent of 0).
   /// @throws CompilerAbort if the compiler of the driver crashes over the kernel

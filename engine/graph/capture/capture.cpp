@@ -38,6 +38,17 @@ bool still_holds(const Program& program) {
   return std::ranges::all_of(program.assumptions, [](const auto& assumption) { return assumption(); });
 }
 
+std::vector<OwnedProblem> problems_of(const Program& program) {
+  const auto specs_of = [](const std::vector<Program::Use>& uses) {
+    Specs out;
+    for (const auto& u : uses) out.push_back(u.spec);
+    return out;
+  };
+  std::vector<OwnedProblem> out;
+  for (const Program::Instruction& i : program.code) out.push_back({*i.op, i.attributes, specs_of(i.inputs), specs_of(i.outputs)});
+  return out;
+}
+
 std::vector<int> written_by(const Program& program, const Program::Instruction& step) {
   std::vector<int> out;
   for (int w : step.op->writes) out.push_back(step.inputs[at(w)].slot);

@@ -46,6 +46,9 @@ struct Program {
 /// True if all assumptions of the capture still hold.
 bool still_holds(const Program& program);
 
+/// [instruction] what it computes
+std::vector<OwnedProblem> problems_of(const Program& program);
+
 /// Slots whose memory an instruction changes in place: inputs that it writes, and outputs in external memory.
 std::vector<int> written_by(const Program& program, const Program::Instruction& step);
 /// True if two slots share memory: they are one slot, or the memory of one is a range of that of the other.

@@ -34,11 +34,8 @@ void Executor::bind() {
   std::vector<bool> given(slots.size(), false), is_input(slots.size(), false);
   for (const auto& u : program_->inputs) given[at(u.slot)] = is_input[at(u.slot)] = true;
   for (const auto& u : program_->outputs) given[at(u.slot)] = !slots[at(u.slot)].external;
-  const auto specs_of = [](const std::vector<Program::Use>& uses) {
-    Specs out;
-    for (const auto& u : uses) out.push_back(u.spec);
-    return out;
-  };
+  const std::vector<OwnedProblem> problems = problems_of(*program_);
+  session_.interpreter().expect(problems);
   for (std::size_t i = 0; i < program_->code.size(); ++i) {
     const auto& step = program_->code[i];
     Bound bound;
@@ -54,7 +51,7 @@ void Executor::bind() {
     take(step.outputs, bound.out, true);
     for (const Value& v : bound.out)
       if (v && std::ranges::any_of(step.outputs, [&](const auto& u) { return slots[at(u.slot)].external == v.storage(); })) bound.filled.push_back(v.storage());
-    bound.prepared = session_.interpreter().prepare(*step.op, step.attributes, specs_of(step.inputs), specs_of(step.outputs));
+    bound.prepared = session_.interpreter().prepare(*step.op, step.attributes, problems[i].inputs, problems[i].outputs);
     bound_.push_back(std::move(bound));
   }
 }

@@ -240,6 +240,10 @@ BenchResult run_case(RunScope& run, Job& job, BenchCase& c, const BenchLength& l
   const std::int64_t before = memory.statistics().in_use;
   const ResidentPeak resident;
   Session session(run.shared_device(), run.options().seed);
+  if (c.frontend == Frontend::eager && run.device().profile().builds_ahead()) {
+    const auto unbuilt = c.make_model(c.recompute);
+    build_step(session, *c.with->task(*unbuilt), c.with->batch(ceil_div(c.largest_shard(), c.accumulate)), c.work);
+  }
   const auto model = c.make_model(c.strategy->recomputed_by_model(c.recompute));
   const auto task = c.with->task(*model);
   Meter meter(run, job, length);

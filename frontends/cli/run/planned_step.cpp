@@ -14,20 +14,7 @@
 #include "frontends/train/step.h"
 
 namespace gemel::cli {
-namespace {
-
-/// Calls visit(problem) for each instruction.
-template <typename Visit>
-void each_problem(const Program& program, Visit visit) {
-  for (const Program::Instruction& i : program.code) {
-    Specs in, out;
-    for (const auto& use : i.inputs) in.push_back(use.spec);
-    for (const auto& use : i.outputs) out.push_back(use.spec);
-    visit(Problem{*i.op, i.attributes, in, out});
-  }
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Program capture_step(Session& session, train::Task& task, const Specs& inputs, Work work) {
   nn::Module& model = task.module();
@@ -64,18 +51,23 @@ bool trains_on(train::Task& task, const Specs& inputs) {
   }
 }
 
+void build_step(Session& session, train::Task& task, const Specs& inputs, Work work) {
+  session.interpreter().expect(problems_of(capture_step(*Session::reference(), task, inputs, work)));
+}
+
 PlannedStep plan_step(train::Task& task, const Specs& inputs, Work work, const opencl::Device* device) {
   const auto session = Session::reference();
   const Program program = capture_step(*session, task, inputs, work);
   constexpr std::int64_t kAlignment = 128, kNoLimit = std::int64_t{1} << 50;
   const bool shares = !device || device->settings().memory_plan;
   PlannedStep step{.arena_bytes = (shares ? plan_memory(program, kAlignment, kNoLimit) : plan_own_memory(program)).arena_bytes};
-  each_problem(program, [&](const Problem& p) {
+  for (const OwnedProblem& owned : problems_of(program)) {
+    const Problem p = owned.problem();
     if (p.op.cost) step.flops += p.op.cost(p).flops;
-    if (!device || p.op.variants.empty()) return;
+    if (!device || p.op.variants.empty()) continue;
     const opencl::DeviceProfile& profile = device->profile();
     if (const Variant& v = choose(p, profile); v.workspace_bytes) step.workspace_bytes = std::max(step.workspace_bytes, v.workspace_bytes(p, profile));
-  });
+  }
   return step;
 }
 

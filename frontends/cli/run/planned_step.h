@@ -20,6 +20,10 @@ Program capture_step(Session& session, train::Task& task, const Specs& inputs, W
 /// Whether it can be captured for training: batch normalisation, for one, takes more than one value a channel.
 bool trains_on(train::Task& task, const Specs& inputs);
 
+/// Has the device build the programs of a step together and ahead, for the eager front end, which meets them one by one. The executor of a graph does so by
+/// itself. Of use where the device's profile says builds_ahead().
+void build_step(Session& session, train::Task& task, const Specs& inputs, Work work);
+
 struct PlannedStep {
   std::int64_t flops = 0;            // of all operators, as their records count them
   std::int64_t arena_bytes = 0;      // of activations, their gradients and scratch results that live at once; not of parameters' gradients

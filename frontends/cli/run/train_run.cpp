@@ -221,6 +221,11 @@ void TrainRun::build_model() {
   if (options_.freeze_backbone) model_->freeze_backbone();
   if (options_.freeze_norm) model_->freeze_norm();
   task_ = work_->task(*model_);
+  if (options_.frontend == Frontend::eager && session.device().profile().builds_ahead()) {
+    const auto unbuilt = untouched_model();
+    const std::int64_t samples = batch_samples();
+    build_step(session, *work_->task(*unbuilt), work_->batch(ceil_div(samples, copies() * micro_batches(samples))), Work::train);
+  }
   options_.parallel.strategy = strategy().measured(session, job_, *task_, model_use(), recorded_micro_batches());
   ModelUse use = model_use();
   use.balance = balancing();

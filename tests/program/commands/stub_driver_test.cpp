@@ -51,6 +51,25 @@ TEST_F(StubDriver, a_launch_takes_the_host_a_few_microseconds) {
   EXPECT_LT(1000 * ms / launches, 20);
 }
 
+// As a graph's executor and the eager front end's commands ask for it, and told where it takes long; a second run finds the binaries.
+TEST_F(StubDriver, programs_of_a_step_are_built_together_and_told) {
+  const std::string told = "gemel: the driver compiles ";
+  for (const std::string frontend : {"graph", "eager"}) {
+    std::filesystem::remove_all(folder() / "cache");
+    const Words command{"bench", "train", "--model", "resnet18", "--input", "3x32x32", "--batch-size", "4", "--frontend", frontend, "--runs", "1"};
+    const Outcome cold = run_on_stub(command, "", "build_ms=300");
+    EXPECT_EQ(cold.status, 0) << cold.err;
+    const std::size_t begin = cold.err.find(told);
+    ASSERT_NE(begin, std::string::npos) << frontend << ": " << cold.err;
+    const int programs = std::stoi(cold.err.substr(begin + told.size()));
+    EXPECT_GT(programs, 10) << cold.err;
+    EXPECT_LE(programs, 120) << cold.err;
+    EXPECT_NE(cold.err.find(" programs for Stub GPU, on "), std::string::npos) << cold.err;
+    EXPECT_EQ(cold.err.find(told, begin + 1), std::string::npos) << cold.err;
+    EXPECT_EQ(run_on_stub(command).err.find(told), std::string::npos) << frontend;
+  }
+}
+
 TEST_F(StubDriver, each_failure_is_one_line_that_names_the_call) {
   const Words training{"train", "--model", "lenet", "--batch-size", "8", "--limit", "16", "--epochs", "1"};
   for (const std::string failure : {"clCreateContext:1:-6", "clCreateCommandQueue:1:-6", "clCreateBuffer:5:-4", "clBuildProgram:3:-11", "clCreateKernel:1:-46",

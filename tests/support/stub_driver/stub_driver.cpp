@@ -21,8 +21,9 @@ std::string from_environment(const char* name) {
 
 Facts read_facts() {
   Facts out;
-  const std::map<std::string, std::int64_t*> by_name{{"units", &out.units},   {"group", &out.group},           {"width", &out.width},  {"local", &out.local},
-                                                     {"memory", &out.memory}, {"allocation", &out.allocation}, {"shared", &out.shared}};
+  const std::map<std::string, std::int64_t*> by_name{{"units", &out.units},   {"group", &out.group},      {"width", &out.width},
+                                                     {"local", &out.local},   {"memory", &out.memory},    {"allocation", &out.allocation},
+                                                     {"shared", &out.shared}, {"build_ms", &out.build_ms}};
   const std::string given = from_environment("GEMEL_STUB_DEVICE");
   for (std::size_t begin = 0; begin < given.size();) {
     const std::size_t end = std::min(given.find(',', begin), given.size()), equals = given.find('=', begin);

@@ -54,6 +54,7 @@ inline cl_int give(const std::string& text, std::size_t room, void* to, std::siz
 /// Facts of the device: those of a large GPU with memory of its own, where GEMEL_STUB_DEVICE ("units=24,shared=1") says nothing else.
 struct Facts {
   std::int64_t units = 132, group = 1024, width = 32, local = 48 << 10, memory = std::int64_t{80} << 30, allocation = std::int64_t{20} << 30, shared = 0;
+  std::int64_t build_ms = 0;  // that building a program takes
 };
 const Facts& facts();
 

@@ -1,4 +1,7 @@
 // Programs and kernels of the stub driver: every source compiles, and has each kernel that is asked for. A binary is the source.
+#include <chrono>
+#include <thread>
+
 #include "tests/support/stub_driver/stub_objects.h"
 
 namespace stub {
@@ -24,7 +27,10 @@ cl_program program_of_binary(cl_context, cl_uint, const cl_device_id*, const std
   return out;
 }
 
-cl_int build(cl_program, cl_uint, const cl_device_id*, const char*, void (*)(cl_program, void*), void*) { return failure("clBuildProgram"); }
+cl_int build(cl_program, cl_uint, const cl_device_id*, const char*, void (*)(cl_program, void*), void*) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(facts().build_ms));
+  return failure("clBuildProgram");
+}
 
 cl_int program_info(cl_program program, cl_program_info what, std::size_t room, void* to, std::size_t* needed) {
   switch (what) {
