@@ -34,7 +34,7 @@ struct Rank {
   static constexpr int too_small = -1;  // so little work that launching it takes longest
   static constexpr int slow = 3;        // a shape that it serves badly: lanes, tiles or rows are left half empty
   static constexpr int fair = 4, good = 5, fast = 8, faster = 9;
-  static constexpr int depthwise = 10, depthwise_rows = 12;
+  static constexpr int depthwise = 10, fast_depthwise = 12;
 };
 /// Least floating-point operations for which tiles pay.
 inline constexpr std::int64_t kWorthTiles = 1 << 15;
@@ -71,6 +71,7 @@ void add_parts(const Launch& launch, std::int64_t parts, bool adds);
 Variant direct_variant(Direction direction);
 Variant depthwise_variant(Direction direction);
 Variant depthwise_rows_variant(Direction direction);
+Variant depthwise_window_variant(Direction direction);
 Variant gemm_variant(Direction direction);
 Variant group_tiles_variant(Direction direction);
 Variant rows_variant();

@@ -69,7 +69,7 @@ std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile
   return s.rows * g.taps() * std::max(g.w, g.q) * s.channels / width_of(g, profile);
 }
 
-int rank(const Problem&, const opencl::DeviceProfile& profile) { return profile.runs_vectors() ? Rank::depthwise_rows : Rank::emulated; }
+int rank(const Problem&, const opencl::DeviceProfile& profile) { return profile.runs_vectors() ? Rank::fast_depthwise : Rank::emulated; }
 
 std::vector<opencl::Argument> arguments_for(std::initializer_list<opencl::Argument> first, const Geometry& g, const Shares& s) {
   auto arguments = arguments_of(first, g);

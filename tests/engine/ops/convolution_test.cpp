@@ -66,7 +66,7 @@ void expect_like_direct(const OpDef& op, const Specs& in, const Attributes& attr
   }
 }
 
-const std::vector<std::string> kDense{"winograd", "tiles", "gemm", "group_tiles"}, kDepthwise{"depthwise_rows", "depthwise"};
+const std::vector<std::string> kDense{"winograd", "tiles", "gemm", "group_tiles"}, kDepthwise{"depthwise_rows", "depthwise_window", "depthwise"};
 
 // 8 192 rows of 576 columns take 18 MiB: a second block begins inside the last image.
 const Spec kX = f32({2, 64, 64, 64}), kW = f32({3, 3, 64, 32}), kY = f32({2, 64, 64, 32});
@@ -130,7 +130,7 @@ void expect_depthwise_like_direct(const Spec& x, std::int64_t stride) {
   const Spec y = conv2d_def().infer({x, w}, a)[0];
   expect_like_direct(conv2d_def(), {x, w}, a, kDepthwise);
   a.set("shape", x.shape);
-  expect_like_direct(conv2d_input_gradient_def(), {y, w}, a, kDepthwise);
+  expect_like_direct(conv2d_input_gradient_def(), {y, w}, a, stride == 1 ? kDepthwise : std::vector<std::string>{"depthwise_rows", "depthwise"});
   a.set("shape", w.shape);
   expect_like_direct(conv2d_weight_gradient_def(), {y, x}, a, kDepthwise);
 }
