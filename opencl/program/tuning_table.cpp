@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -17,10 +18,34 @@ namespace {
 
 using Json = nlohmann::json;
 
-std::string file_name(const DeviceProfile& p) {
+/// Of the files of all tables of a device, whatever driver it has.
+std::string name_in_files(const DeviceProfile& p) {
   std::string name;
   for (const char c : p.name) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
-  return fmt::format("{}-{:016x}.json", name, hash_of(fmt::format("{}\n{}\n{}\n{}", p.platform, p.name, p.driver, p.compute_units)));
+  return name + "-";
+}
+std::string file_name(const DeviceProfile& p) {
+  return fmt::format("{}{:016x}.json", name_in_files(p), hash_of(fmt::format("{}\n{}\n{}\n{}", p.platform, p.name, p.driver, p.compute_units)));
+}
+
+/// The device that a table was measured on, but for its driver.
+Json device_of(const DeviceProfile& p) { return {{"platform", p.platform}, {"name", p.name}, {"compute_units", p.compute_units}}; }
+
+/// Another driver's table of the same device is not used, because another driver compiles other code; told, because a run is then slower than it was.
+void tell_other_drivers(const DeviceProfile& profile, const std::filesystem::path& folder) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (!it->path().filename().string().starts_with(name_in_files(profile))) continue;
+    try {
+      const Json json = Json::parse(as_text(read_whole(it->path())));
+      if (json.value("device", Json()) != device_of(profile) || json.at("variants").empty()) continue;
+      return warn(fmt::format("what `gemel tune` measured on {} is of driver {}, which is {} now: it is not used; `gemel tune` measures anew", profile.name,
+                              json.value("driver", ""), profile.driver));
+    } catch (const Json::exception&) {
+      // No table, or of the time before these had their device.
+    } catch (const DataError&) {
+    }
+  }
 }
 
 }  // namespace
@@ -67,7 +92,11 @@ std::optional<std::filesystem::path> tuning_file(const DeviceProfile& profile) {
 TuningTable read_tuning(const DeviceProfile& profile) {
   const auto path = tuning_file(profile);
   try {
-    if (!path || !is_there(*path)) return {};
+    if (!path) return {};
+    if (!is_there(*path)) {
+      tell_other_drivers(profile, path->parent_path());
+      return {};
+    }
     return TuningTable::parse(std::string(as_text(read_whole(*path))), *path);
   } catch (const DataError& e) {
     warn(std::string(e.what()) + "; it is not used");
@@ -83,7 +112,9 @@ std::filesystem::path write_tuning(const DeviceProfile& profile, const TuningTab
   std::error_code failed;
   std::filesystem::create_directories(path->parent_path(), failed);
   if (failed) throw DataError(fmt::format("{}: cannot be made: {}", path->parent_path().string(), failed.message()));
-  write_file_atomically(*path, [&](FileWriter& out) { out.write(table.text()); });
+  Json json = Json::parse(table.text());
+  json.update({{"device", device_of(profile)}, {"driver", profile.driver}});
+  write_file_atomically(*path, [&](FileWriter& out) { out.write(json.dump(1) + "\n"); });
   return *path;
 }
 

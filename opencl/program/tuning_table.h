@@ -39,7 +39,7 @@ std::string tuning_name(const DeviceProfile& profile);
 
 /// File of the table for a device, its driver and its number of compute units. Empty if there is no cache folder.
 std::optional<std::filesystem::path> tuning_file(const DeviceProfile& profile);
-/// Reads the table of a device. Empty if there is no file, or, with a warning, if it is damaged.
+/// Reads the table of a device. Empty if there is no file; with a warning, if it is damaged or another driver's.
 TuningTable read_tuning(const DeviceProfile& profile);
 /// Writes the table of a device. @return the file  @throws DataError if it cannot be written or there is no cache folder
 std::filesystem::path write_tuning(const DeviceProfile& profile, const TuningTable& table);

@@ -125,8 +125,10 @@ TEST(Tuning, a_product_that_is_added_is_looked_up_as_the_product) {
 
 class Tune : public CommandLine {
  protected:
-  Outcome gemel(std::vector<std::string> words) {
-    return run(words, [this] {
+  /// @param pretence  of GEMEL_PRETEND
+  Outcome gemel(std::vector<std::string> words, const std::string& pretence = "") {
+    return run(words, [this, pretence] {
+      if (!pretence.empty()) ::setenv("GEMEL_PRETEND", pretence.c_str(), 1);
       ::setenv("GEMEL_CACHE_DIR", in_folder("cache").c_str(), 1);
       ::setenv("GEMEL_VERBOSE", "dispatch", 1);
     });
@@ -225,6 +227,47 @@ TEST_F(Tune, a_damaged_table_is_named_and_not_used_and_can_be_forgotten) {
   EXPECT_NE(o.err.find("gemel tune --forget"), std::string::npos) << o.err;
   EXPECT_EQ(forget(), file);
   EXPECT_EQ(gemel(bench).err.find("warning"), std::string::npos);
+}
+
+TEST_F(Tune, ends_when_its_time_is_over_and_says_what_is_left) {
+  const Outcome o = gemel({"tune", "--model", "lenet", "--batch-size", "2", "--runs", "1", "--seconds", "0.001"});
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_EQ(measured(o, "conv2d").size() + measured(o, "matmul").size(), 1u) << "of one that was begun in time: " << o.err;
+  EXPECT_NE(o.err.find("the time is over: "), std::string::npos) << o.err;
+  EXPECT_NE(gemel({"tune", "--seconds", "-1"}).err.find("--seconds"), std::string::npos);
+}
+
+TEST_F(Tune, takes_the_times_of_kernels_on_a_gpu) {
+  const Outcome o = gemel({"tune", "--model", "lenet", "--batch-size", "2", "--runs", "1", "--seconds", "2"}, "gpu");
+  ASSERT_EQ(o.status, 0) << o.err;
+  std::size_t timed = 0;
+  for (const std::string& line : lines_of(o.err))
+    if (const auto ms = line.find(" ms "); ms != std::string::npos && line.find(" float32 ") != std::string::npos) {
+      ++timed;
+      EXPECT_GT(std::stod(line.substr(line.rfind(' ', ms - 1))), 0) << line;
+    }
+  EXPECT_GT(timed, 0u) << o.err;
+}
+
+TEST_F(Tune, another_drivers_table_is_told_and_not_used) {
+  const Words bench{"bench", "infer", "--model", "lenet", "--batch-size", "1", "--runs", "1", "--warmup", "1"};
+  const std::filesystem::path file = forget();
+  Json table = Json::parse(read_text(file));
+  EXPECT_NE(table["driver"], "0.9");
+  table["driver"] = "0.9";
+  const std::filesystem::path others = file.parent_path() / (file.stem().string().substr(0, file.stem().string().rfind('-')) + "-0123456789abcdef.json");
+  std::filesystem::remove(file);
+  write_text(others, table.dump());
+  EXPECT_EQ(gemel(bench).err.find("warning"), std::string::npos) << "it is empty";
+  table["variants"] = {{kFirstConvolution, "direct"}};
+  write_text(others, table.dump());
+  const Outcome o = gemel(bench);
+  EXPECT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(o.err.find(" is of driver 0.9, which is "), std::string::npos) << o.err;
+  EXPECT_EQ(o.err.find("(tuned)"), std::string::npos) << o.err;
+  table["device"]["compute_units"] = 4096;
+  write_text(others, table.dump());
+  EXPECT_EQ(gemel(bench).err.find("warning"), std::string::npos) << "it is of another device";
 }
 
 TEST_F(Tune, what_clblast_refuses_is_named_with_its_file_and_not_used) {
