@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "engine/ops/attention/attention.h"
+#include "engine/ops/attention/attention_launch.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/workspace_sections.h"
 
@@ -25,21 +25,13 @@ constexpr std::int64_t kShortestPart = 128;     // keys: fewer are not worth a p
 constexpr std::int64_t kGroup = 64, kRowsOfGroup = 16, kItemsOfRow = 4;  // as in attention_group.cl
 constexpr std::int64_t kDropoutElements = 1 << 14;                       // of one work-item on a CPU
 
-/// What every kernel of attention takes last: PROBLEM in attention.clh.
+/// What kernels of attention take last: PROBLEM in attention.clh.
 void add_problem(Arguments& arguments, const Launch& l, AttentionInputsAt in) {
   const AttentionSizes s = attention_sizes(l.problem(), in);
   const Shape bias = broadcast_strides(l.in_shape(in.query + 3), s.scores());
-  const Attributes& a = l.attributes();
-  const double rate = a.real("rate");
-  const bool drops = static_cast<int>(l.problem().inputs.size()) > in.state;
-  const auto keyed = static_cast<std::int64_t>(drops ? keyed_by(l.in_spec(in.state)) : Keyed::none);
-  arguments.add(s.heads, s.queries, s.keys, bias[0], bias[1], bias[2], bias[3], a.boolean("causal"), a.real("scale"), a.integer("stream"), keyed,
-                static_cast<float>(drops ? dropout_threshold(rate) : 0), static_cast<float>(dropout_scale(rate)));
-}
-
-/// The random state; where nothing is dropped any memory, which is not read.
-const opencl::Region& state_of(const Launch& l, AttentionInputsAt in) {
-  return static_cast<int>(l.problem().inputs.size()) > in.state ? l.in(in.state) : l.in(in.query + 3);
+  const AttentionDraws draws = draws_of(l, in);
+  arguments.add(s.heads, s.queries, s.keys, bias[0], bias[1], bias[2], bias[3], l.attributes().boolean("causal"), l.attributes().real("scale"), draws.stream,
+                static_cast<std::int64_t>(draws.keyed), draws.threshold, draws.scale);
 }
 
 // ---- on CPUs
@@ -120,7 +112,7 @@ void run_parts(Launch& l, const ForwardKernel& kernel) {
   const Sections<3> sections = part_results(s, kernel.parts, l.profile());
   const auto section = [&](std::size_t i) { return sections.in(l.workspace(), i); };
   const std::array<opencl::Region, 3> results = parts == 1 ? std::array{l.out(0), l.out(1), l.out(2)} : std::array{section(0), section(1), section(2)};
-  Arguments arguments(l.inputs().first(4), state_of(l, kForwardInputs), results, s.samples, parts, part_keys, kernel.own);
+  Arguments arguments(l.inputs().first(4), random_state_of(l, kForwardInputs), results, s.samples, parts, part_keys, kernel.own);
   add_problem(arguments, l, kForwardInputs);
   l.run(kernel.file, kernel.name, opencl::range1(kernel.items * parts, 1), arguments, kernel.options + (parts == 1 ? "" : " -DPARTS"));
   const std::int64_t rows = s.statistic().elements();
@@ -182,7 +174,7 @@ void launch_backward_tiles(Launch& l) {
   const Parts parts = backward_parts(s, l.profile());
   const bool apart = sums_apart(l.problem(), parts);
   const std::string options = backward_tiling(s, l.profile()).options(s, l.profile(), l.in_spec(1).dtype);
-  Arguments arguments(l.inputs().first(8), state_of(l, kBackwardInputs), apart ? l.workspace() : l.out(0), l.out(1), l.out(2), s.samples, parts.parts,
+  Arguments arguments(l.inputs().first(8), random_state_of(l, kBackwardInputs), apart ? l.workspace() : l.out(0), l.out(1), l.out(2), s.samples, parts.parts,
                       parts.keys);
   add_problem(arguments, l, kBackwardInputs);
   l.run(kBackwardTiles, "attention_backward_tiles", opencl::range1(s.samples * s.heads * parts.parts, 1), arguments, options);
@@ -212,12 +204,11 @@ void run_group(const Launch& l, const char* kernel, std::int64_t rows, const Arg
 }
 
 void launch_group(Launch& l) {
-  run_group(l, "attention_group", l.in_shape(0)[1], {l.inputs().first(4), state_of(l, kForwardInputs), l.outputs()}, kForwardInputs);
+  run_group(l, "attention_group", l.in_shape(0)[1], {l.inputs().first(4), random_state_of(l, kForwardInputs), l.outputs()}, kForwardInputs);
 }
 
-std::int64_t delta_bytes(const Problem& p, const DeviceProfile&) { return 4 * attention_sizes(p, kBackwardInputs).statistic().elements(); }
 void launch_backward_group(Launch& l) {
-  const opencl::Region& state = state_of(l, kBackwardInputs);
+  const opencl::Region& state = random_state_of(l, kBackwardInputs);
   run_group(l, "attention_dquery_group", l.in_shape(1)[1], {l.inputs().first(5), state, l.in(5), l.in(6), l.in(7), l.out(0), l.workspace()}, kBackwardInputs);
   run_group(l, "attention_dkey_group", l.in_shape(2)[1], {l.inputs().first(5), state, l.workspace(), l.in(6), l.in(7), l.out(1), l.out(2)}, kBackwardInputs);
 }
@@ -238,6 +229,19 @@ void launch_dropout(Launch& l) {
 
 }  // namespace
 
+AttentionDraws draws_of(const Launch& l, AttentionInputsAt in) {
+  const bool drops = static_cast<int>(l.problem().inputs.size()) > in.state;
+  const double rate = l.attributes().real("rate");
+  return {l.attributes().integer("stream"), drops ? keyed_by(l.in_spec(in.state)) : Keyed::none, static_cast<float>(drops ? dropout_threshold(rate) : 0),
+          static_cast<float>(dropout_scale(rate))};
+}
+
+const opencl::Region& random_state_of(const Launch& l, AttentionInputsAt in) {
+  return static_cast<int>(l.problem().inputs.size()) > in.state ? l.in(in.state) : l.in(in.query + 3);
+}
+
+std::int64_t delta_bytes(const Problem& p, const DeviceProfile&) { return 4 * attention_sizes(p, kBackwardInputs).statistic().elements(); }
+
 std::vector<Variant> attention_variants() {
   return {{.name = "one_query",
            .doc = "a share of the keys for each work-item, which are read once where they lie",
@@ -255,6 +259,7 @@ std::vector<Variant> attention_variants() {
            .rank = rank_of_blocks,
            .workspace_bytes = forward_bytes,
            .launch = launch_tiles},
+          group_tiles_variant(),
           {.name = "groups", .doc = "a work-group for 16 queries, four items each", .needs = {.group_size = kGroup}, .launch = launch_group}};
 }
 
@@ -267,6 +272,7 @@ std::vector<Variant> attention_backward_variants() {
            .rank = rank_of_blocks,
            .workspace_bytes = backward_bytes,
            .launch = launch_backward_tiles},
+          group_tiles_backward_variant(),
           {.name = "groups",
            .doc = "a work-group for 16 queries, then for 16 keys, four items each",
            .needs = {.group_size = kGroup},
