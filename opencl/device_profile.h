@@ -59,6 +59,7 @@ struct DeviceProfile {
   std::int64_t max_group_size = 1;
   std::int64_t base_alignment_bytes = 128;   // of a sub-buffer's origin
   double stated_gflops = 0, stated_gbs = 0;  // peaks of float32 and of memory that were given; 0: to be measured
+  double flops_a_byte = 0;                   // peak of float32 over that of memory, as the maker states them; 0: unknown
   bool has_fma = false;                      // fused multiply-add in hardware; else `fma` would be computed by dozens of instructions
   bool overlaps_sub_buffers = true;          // else kernels take offsets into whole buffers (opencl/program/offset_arguments.h)
   bool parses_builtins = false;              // its compiler parses a header with all built-in functions before each program

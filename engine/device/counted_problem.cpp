@@ -27,6 +27,12 @@ std::int64_t CountedProblem::bytes() const {
   return sum;
 }
 
+std::int64_t CountedProblem::cached_bytes() const {
+  std::int64_t sum = 0;
+  for (const auto& c : commands) sum += c.cached_bytes;
+  return sum;
+}
+
 CountedProblem count_problem(const Problem& p, const opencl::DeviceProfile& profile) {
   CountedProblem out{.variant = &choose(p, profile), .commands = {}, .programs = {}};
   const Variant& v = *out.variant;
@@ -35,7 +41,7 @@ CountedProblem count_problem(const Problem& p, const opencl::DeviceProfile& prof
   const auto inputs = std::ssize(p.inputs);
   for (const Spec& s : p.outputs) operands.push_back({.bytes = s.bytes()});
   if (p.op.adds) operands[at(inputs)].lies_at = static_cast<int>(inputs) - 1;  // the sum lies there already
-  operands.push_back({.bytes = v.workspace_bytes ? v.workspace_bytes(p, profile) : 0});
+  operands.push_back({.bytes = v.workspace_bytes ? v.workspace_bytes(p, profile) : 0, .is_workspace = true});
   constexpr std::int64_t kErrorWord = 20;
   operands.push_back({.bytes = kErrorWord});
   opencl::CountedLaunch counted = opencl::count_launch(profile, operands, [&](opencl::Device& device, std::span<const opencl::Region> all) {

@@ -14,6 +14,8 @@ struct CountedProblem {
   std::vector<opencl::ProgramRequest> programs;  // of its kernels
 
   std::int64_t bytes() const;
+  /// Those of the workspace that stay in the last cache, and are not in `bytes`.
+  std::int64_t cached_bytes() const;
 };
 
 /// Of a problem of an operator that has variants. The bytes of a library's products are those of their matrices, each once.

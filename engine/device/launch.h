@@ -95,6 +95,9 @@ class Launch {
   std::string_view epilogue_text() const { return problem_.op.epilogue ? std::string_view(problem_.op.epilogue->text) : ""; }
   /// Arguments of the epilogue, which follow those of the kernel. @param first  index of the first output element that the kernel writes
   Arguments epilogue_arguments(std::int64_t first = 0) const;
+  /// The same of a kernel that gets elements [first, first + count) of the output as its whole: operands that have one for each come in that part, too.
+  /// `first` must be a multiple of the device's base alignment.
+  Arguments epilogue_arguments_of_part(std::int64_t first, std::int64_t count) const;
 
   /// Enqueues a kernel of an embedded file. @param options  compiler options, such as "-DTILE=16"
   void run(std::string_view file, std::string_view kernel, const opencl::Range& range, std::initializer_list<opencl::Argument> arguments,

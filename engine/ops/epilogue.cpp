@@ -93,4 +93,18 @@ Arguments Launch::epilogue_arguments(std::int64_t first) const {
   return out;
 }
 
+Arguments Launch::epilogue_arguments_of_part(std::int64_t first, std::int64_t count) const {
+  Arguments out = epilogue_arguments();
+  const std::int64_t elements = out_spec(0).elements();
+  std::size_t input = problem_.op.epilogue ? problem_.op.epilogue->product->inputs.size() : 0;
+  for (opencl::Argument& argument : out)
+    if (auto* region = std::get_if<opencl::Region>(&argument)) {
+      const Spec& spec = problem_.inputs[input++];
+      if (reach_of(spec.shape, out_spec(0).shape) != Reach::element) continue;
+      const std::int64_t size = spec.bytes() / elements;
+      *region = count == 0 ? opencl::Region{} : opencl::Region{region->block, region->offset + size * first, size * count};
+    }
+  return out;
+}
+
 }  // namespace gemel

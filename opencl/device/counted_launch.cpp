@@ -69,12 +69,17 @@ class Counter final : public StandInDevice {
     }
     const std::optional<std::vector<bool>>& known = parameters_.at(kernel.name);
     std::size_t place = 0;
+    std::int64_t of_workspace = 0;
+    for (const Argument& argument : arguments)
+      if (const Region* region = std::get_if<Region>(&argument); region && is_workspace(*region)) of_workspace += region->bytes;
+    const bool stays_in_cache = 2 * of_workspace <= profile_.cache_bytes;
     for (const Argument& argument : arguments) {
       const Region* region = std::get_if<Region>(&argument);
       if (!region) continue;
       const bool holds = is_input(*region), is_const = known && place < known->size() ? (*known)[place] : holds;  // operands of an epilogue are read
-      if (is_const || holds) out.read_bytes += region->bytes;
-      if (!is_const) out.written_bytes += region->bytes;
+      const bool is_cached = stays_in_cache && is_workspace(*region);
+      if (is_const || holds) (is_cached ? out.cached_bytes : out.read_bytes) += region->bytes;
+      if (!is_const) (is_cached ? out.cached_bytes : out.written_bytes) += region->bytes;
       ++place;
     }
     launch_.commands.push_back(std::move(out));
@@ -97,9 +102,11 @@ class Counter final : public StandInDevice {
     }
     return it->second;
   }
-  bool is_input(const Region& region) const {
+  bool is_input(const Region& region) const { return lies_in_any(region, &CountedOperand::is_input); }
+  bool is_workspace(const Region& region) const { return lies_in_any(region, &CountedOperand::is_workspace); }
+  bool lies_in_any(const Region& region, bool CountedOperand::*kind) const {
     for (std::size_t i = 0; i < operands_.size(); ++i)
-      if (operands_[i].is_input && region.block && region.block == regions_[i].block) return true;
+      if (operands_[i].*kind && region.block && region.block == regions_[i].block) return true;
     return false;
   }
 

@@ -31,6 +31,7 @@ const std::map<std::string_view, Fact>& facts() {
       {"wave", {1, 1 << 7, [](DeviceProfile& p, std::int64_t n) { p.sub_group_width = static_cast<int>(n); }}},
       {"local", {0, 1 << 24, set_local}},
       {"group", {1, 1 << 12, [](DeviceProfile& p, std::int64_t n) { p.max_group_size = std::min(p.max_group_size, n); }}},  // the driver refuses larger ones
+      {"cache", {0, std::int64_t{1} << 32, [](DeviceProfile& p, std::int64_t n) { p.cache_bytes = n; }}},
       {"gflops", {1, 1'000'000'000, [](DeviceProfile& p, std::int64_t n) { p.stated_gflops = static_cast<double>(n); }}},
       {"gbs", {1, 1'000'000, [](DeviceProfile& p, std::int64_t n) { p.stated_gbs = static_cast<double>(n); }}}};
   return known;
@@ -55,6 +56,7 @@ bool apply(DeviceProfile& p, std::string_view item) {
     p.compute_units = gpu->units;
     p.sub_group_width = gpu->wave;
     p.max_group_size = std::min(p.max_group_size, gpu->group);
+    p.cache_bytes = gpu->cache_bytes;
     p.stated_gflops = gpu->gflops;
     p.stated_gbs = gpu->gbs;
     set_local(p, gpu->local_bytes);
@@ -78,7 +80,7 @@ void pretend(DeviceProfile& profile, std::string_view what) {
   DeviceProfile p = profile;
   p.kind = DeviceKind::gpu;
   p.simd_width = 1;
-  p.unit_cache_bytes = 0;
+  p.cache_bytes = p.unit_cache_bytes = 0;
   set_local(p, std::max<std::int64_t>(p.local_bytes, 1));
   char before = ':';
   for (std::string_view rest = what.substr(kGpu.size()); !rest.empty(); before = ',') {
@@ -87,6 +89,7 @@ void pretend(DeviceProfile& profile, std::string_view what) {
     rest.remove_prefix(1 + item.size());
     if (!apply(p, item)) refuse(what);
   }
+  if (p.stated_gflops > 0 && p.stated_gbs > 0) p.flops_a_byte = p.stated_gflops / p.stated_gbs;
   profile = std::move(p);
 }
 

@@ -17,6 +17,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/resource_limits.h"
+#include "opencl/device/known_gpus.h"
 #include "opencl/device/pretended_gpu.h"
 #include "opencl/memory/memory_limit.h"
 #include "opencl/pocl/driver_cache.h"
@@ -79,6 +80,14 @@ void set_sub_group_widths(DeviceProfile& p, cl_device_id device) {
   if (least < most) p.least_sub_group_width = static_cast<int>(least);
 }
 
+/// What drivers do not tell. Those of NVIDIA and AMD give the size of the first caches, of all units or of one, for that of the last.
+void set_known_facts(DeviceProfile& p) {
+  if (p.is_cpu()) return;
+  const KnownGpu* known = known_gpu(p.name);
+  if (known) p.flops_a_byte = known->flops_a_byte();
+  if (contains(p.platform, "nvidia") || contains(p.platform, "amd accelerated parallel processing")) p.cache_bytes = known ? known->cache_bytes : 0;
+}
+
 DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   DeviceProfile p;
   p.platform = platform_text(platform, CL_PLATFORM_NAME);
@@ -110,6 +119,7 @@ DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
     p.max_allocation_bytes = std::min<std::int64_t>(p.max_allocation_bytes, std::int64_t{4} * std::numeric_limits<std::int32_t>::max());
   p.max_group_size = static_cast<std::int64_t>(device_info<std::size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE));
   p.base_alignment_bytes = std::max<std::int64_t>(64, device_info<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8);
+  set_known_facts(p);
   pretend(p, from_environment("GEMEL_PRETEND"));
   return p;
 }

@@ -16,9 +16,9 @@ using opencl::DeviceProfile;
 
 constexpr const char* kForwardFile = "gpu/attention/tiles.cl";
 constexpr const char* kBackwardFile = "gpu/attention/tiles_backward.cl";
-constexpr std::int64_t kColumns = 64, kDepth = 16, kPad = 4, kRowsOfItem = 4;  // as in attention_blocks.clh
-constexpr std::int64_t kWidest = 128;                                         // of sums in an item's registers
-constexpr std::int64_t kLeastLocalBytes = 32 << 10;                           // that OpenCL promises
+constexpr std::int64_t kColumns = 64, kDepth = 16, kPad = 4, kRowsOfItem = 4;   // as in attention_blocks.clh
+constexpr std::int64_t kWidest = 128;                                           // of sums in an item's registers
+constexpr std::int64_t kLeastLocalBytes = 32 << 10;                             // that OpenCL promises
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 256;  // and the rest of a block
 
 /// Rows of a block, and its work-items.
@@ -111,9 +111,9 @@ void run(const Launch& l, const BlockKernel& kernel, const Arguments& tensors) {
   const Shape bias = broadcast_strides(l.in_shape(in.query + 3), s.scores());
   const AttentionDraws draws = draws_of(l, in);
   const std::int64_t group = kernel.block.group(), sub_group = l.profile().least_sub_group_width;
-  const std::string options = fmt::format("{} -DHEAD={} -DVALUE={} -DLANES=1 -DGROUP={} -DROWS={} -DVECTOR={}{}{}", type_options(l.in_spec(in.query).dtype), s.head,
-                                          s.value, group, kernel.block.rows, has_vectors_of_4(l, s) ? 4 : 1,
-                                          sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : "", kernel.options);
+  const std::string options =
+      fmt::format("{} -DHEAD={} -DVALUE={} -DLANES=1 -DGROUP={} -DROWS={} -DVECTOR={}{}{}", type_options(l.in_spec(in.query).dtype), s.head, s.value, group,
+                  kernel.block.rows, has_vectors_of_4(l, s) ? 4 : 1, sub_group ? fmt::format(" -DSUB_GROUP={}", sub_group) : "", kernel.options);
   for (std::int64_t sample = 0; sample < s.samples; sample += kGroups)
     for (std::int64_t head = 0; head < s.heads; head += kGroups)
       l.run(kernel.file, kernel.name,

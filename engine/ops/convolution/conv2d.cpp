@@ -263,6 +263,7 @@ std::vector<Variant> variants(Direction d) {
                            gemm_variant(d),           group_tiles_variant(d),      direct_variant(d)};
   if (d == Direction::weights) out.insert(out.begin(), weight_rows_variant());
   if (d == Direction::forward) out.insert(out.begin(), rows_variant());
+  if (d != Direction::weights) out.insert(out.end() - 1, group_winograd_variant(d));
   return out;
 }
 

@@ -67,6 +67,9 @@ std::int64_t parts_of_rows(const Geometry& g, std::int64_t items, std::int64_t g
 /// @param adds  true: adds to the output's contents
 void add_parts(const Launch& launch, std::int64_t parts, bool adds);
 
+/// The time that a GPU is estimated to take for it by group_tiles, as gemm::parts_of counts it.
+double group_tiles_time(Direction direction, const Geometry& g, const opencl::DeviceProfile& profile);
+
 /// The variants for each direction. Direct variants accept any problem.
 Variant direct_variant(Direction direction);
 Variant depthwise_variant(Direction direction);
@@ -74,6 +77,7 @@ Variant depthwise_rows_variant(Direction direction);
 Variant depthwise_window_variant(Direction direction);
 Variant gemm_variant(Direction direction);
 Variant group_tiles_variant(Direction direction);
+Variant group_winograd_variant(Direction direction);
 Variant rows_variant();
 Variant tiles_variant(Direction direction);
 Variant weight_tiles_variant();

@@ -130,6 +130,8 @@ Variant variant() {
 
 }  // namespace
 
+double group_tiles_time(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) { return division_of(d, g, profile).parts.time; }
+
 Variant group_tiles_variant(Direction d) {
   if (d == Direction::forward) return variant<Direction::forward>();
   if (d == Direction::input) return variant<Direction::input>();

@@ -6,32 +6,18 @@
 
 #include "engine/ops/common.h"
 #include "engine/ops/convolution/convolution_common.h"
+#include "engine/ops/convolution/winograd_common.h"
 #include "engine/ops/workspace_sections.h"
 
 namespace gemel::convolution {
 namespace {
 
+using winograd::Extents, winograd::extents_of, winograd::kPoints, winograd::unless_3x3;
+
 constexpr const char* kFile = "cpu/convolution/winograd.cl";
-constexpr std::int64_t kPoints = 36;
-constexpr std::int64_t kTile = 4;               // outputs of a tile along each axis
 constexpr std::int64_t kChunkFloats = 1 << 22;  // of transformed tiles at a time: they stay in the last cache
 constexpr std::int64_t kBlock = 128;            // tiles that are summed in registers
 constexpr std::int64_t kGroupsAUnit = 8;        // so that no unit waits long for the last
-
-/// The convolution that a direction asks for, seen as y = x * w.
-struct Extents {
-  std::int64_t n, height, width, inner;  // of what is read
-  std::int64_t out_height, out_width, outer;
-  std::int64_t top, left;  // padding
-
-  std::int64_t tile_rows() const { return ceil_div(out_height, kTile); }
-  std::int64_t tile_columns() const { return ceil_div(out_width, kTile); }
-  std::int64_t tiles() const { return n * tile_rows() * tile_columns(); }
-};
-Extents extents_of(Direction d, const Geometry& g) {
-  if (d == Direction::input) return {g.n, g.p, g.q, g.k, g.h, g.w, g.c, 2 - g.padding[0], 2 - g.padding[1]};
-  return {g.n, g.h, g.w, g.c, g.p, g.q, g.k, g.padding[0], g.padding[1]};
-}
 
 /// The register tile, as that of convolution_tiles, and the tiles and channels that a group works on at a time: with products of these
 /// and weights of those, 36 times each, half a second cache is full.
@@ -79,9 +65,7 @@ std::int64_t share_for(const Extents& e, const Sizes& s, std::int64_t panels, st
 template <Direction d>
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
-  if (g.groups != 1) return "it has several groups";
-  if (g.r != 3 || g.s != 3 || g.stride != Pair{1, 1} || g.dilation != Pair{1, 1}) return "its window is not 3x3 with stride and dilation 1";
-  if (g.n == 0 || g.c == 0 || g.k == 0) return "an extent is 0";
+  if (const char* why = unless_3x3(g)) return why;
   if (g.c % 8 || g.k % 8) return "its channels are no multiples of 8";
   const Extents e = extents_of(d, g);
   const Plan plan = plan_for(d, e, sizes_for(e, profile), profile);

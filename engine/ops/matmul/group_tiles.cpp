@@ -64,10 +64,7 @@ const char* unless_group_tiles(const GemmProblem& p, const DeviceProfile& d) {
 template <std::size_t tile>
 int rank_of_group_tiles(const GemmProblem& p, const DeviceProfile& d) {
   if (!d.runs_items_in_lanes() || is_empty(p)) return 0;
-  double least = std::numeric_limits<double>::infinity();
-  for (const GroupTile& t : kGroupTiles)
-    if (has_registers_for(t, d)) least = std::min(least, parts_of(t, p, d).time);
-  return static_cast<int>(10 + 30 * least / parts_of(kGroupTiles[tile], p, d).time);
+  return static_cast<int>(10 + 30 * group_tile_time(p, d) / parts_of(kGroupTiles[tile], p, d).time);
 }
 
 template <std::size_t tile>
@@ -96,9 +93,8 @@ GroupTile tile_on(const GroupTile& t, const DeviceProfile& d) {
 std::int64_t tiles_of(const GroupTile& t, const GemmProblem& p) { return ceil_div(p.m, t.rows) * ceil_div(p.n, t.columns); }
 
 TileParts parts_of(const GroupTile& t, const GemmProblem& p, const DeviceProfile& d) {
-  constexpr double kAlone = 1.25;      // times as long as one of several: a unit computes its groups in turn, and waits for memory where it has only one
-  constexpr double kInParts = 1.25;    // as much faster must they be: the estimate is no better, and they take memory and a launch
-  constexpr double kPartElement = 80;  // multiplications in the time of writing and reading one, by the arithmetic and memory of large GPUs
+  constexpr double kAlone = 1.25;    // times as long as one of several: a unit computes its groups in turn, and waits for memory where it has only one
+  constexpr double kInParts = 1.25;  // as much faster must they be: the estimate is no better, and they take memory and a launch
   TileParts best{0, 0, std::numeric_limits<double>::infinity()};
   const bool is_whole = p.batch > 1 && p.stride_c != p.m * p.n;  // parts are added up as one matrix
   const auto least = static_cast<std::int64_t>(is_whole ? 1 : std::bit_ceil(at(ceil_div(p.k, kLongestPart))));
@@ -107,7 +103,7 @@ TileParts parts_of(const GroupTile& t, const GemmProblem& p, const DeviceProfile
     const std::int64_t terms = round_up(ceil_div(p.k, wanted), t.depth), count = ceil_div(p.k, terms);
     const std::int64_t turns = ceil_div(tiles_of(t, p) * p.batch * count, d.compute_units);
     const double products = (turns > 1 ? static_cast<double>(turns) : kAlone) * static_cast<double>(terms * t.rows * t.columns) / t.rate;
-    const double sums = count > 1 ? kPartElement * static_cast<double>(count * p.batch * p.m * p.n) / d.compute_units : 0;
+    const double sums = count > 1 ? 2 * kMemoryElement * static_cast<double>(count * p.batch * p.m * p.n) / d.compute_units : 0;
     const double time = (products + sums) * (count > 1 ? kInParts : 1);
     if (time < best.time) best = {terms, count, time};
   }
@@ -135,7 +131,29 @@ void add_up(Device& device, const PartSums& s, const opencl::EpilogueCode& epilo
              {s.parts, s.out, s.rows, static_cast<std::int32_t>(s.columns), static_cast<std::int32_t>(s.count), std::int32_t{s.adds}}, epilogue.arguments);
 }
 
+double group_tile_time(const GemmProblem& p, const DeviceProfile& d) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const GroupTile& t : kGroupTiles)
+    if (has_registers_for(t, d)) least = std::min(least, parts_of(t, p, d).time);
+  return least;
+}
+
 extern constinit const GemmForm kGroupTile128x128 = group_tile<0>("group_tile_128x128"), kGroupTile128x64 = group_tile<1>("group_tile_128x64"),
                                 kGroupTile64x64 = group_tile<2>("group_tile_64x64"), kGroupTile128x32 = group_tile<3>("group_tile_128x32");
+
+const GemmForm* fastest_group_tile(const GemmProblem& p, const DeviceProfile& d) {
+  constexpr std::array kForms{&kGroupTile128x128, &kGroupTile128x64, &kGroupTile64x64, &kGroupTile128x32};
+  static_assert(kForms.size() == kGroupTiles.size());
+  const GemmForm* best = nullptr;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < kForms.size(); ++i) {
+    if (kForms[i]->declines(p, d)) continue;
+    const double time = parts_of(kGroupTiles[i], p, d).time;
+    if (best && time >= least) continue;
+    best = kForms[i];
+    least = time;
+  }
+  return best;
+}
 
 }  // namespace gemel::gemm

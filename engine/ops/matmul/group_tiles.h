@@ -6,6 +6,10 @@
 
 #include "opencl/gemm_problem.h"
 
+namespace gemel {
+struct GemmForm;
+}
+
 namespace gemel::gemm {
 
 struct GroupTile {
@@ -18,6 +22,9 @@ inline constexpr std::array kGroupTiles{GroupTile{128, 128, 8, 16, 1}, GroupTile
 /// The tile that the device gets: where work-items must be short a small one of the same form.
 GroupTile tile_on(const GroupTile& tile, const opencl::DeviceProfile& profile);
 
+/// What moving an element to or from memory takes of the time that parts_of estimates, where nothing is known of the device's memory.
+inline constexpr double kMemoryElement = 40;
+
 /// Where a product has too few tiles to fill the device, its inner axis is cut into parts, whose sums are then added up.
 struct TileParts {
   std::int64_t terms, count;
@@ -27,6 +34,10 @@ TileParts parts_of(const GroupTile& tile, const opencl::GemmProblem& product, co
 /// Whether the registers of the device's work-items hold its results beside what is on its way.
 bool has_registers_for(const GroupTile& tile, const opencl::DeviceProfile& profile);
 std::int64_t tiles_of(const GroupTile& tile, const opencl::GemmProblem& product);
+/// The form by such a tile that takes the least time of those that take the product; null: none does.
+const GemmForm* fastest_group_tile(const opencl::GemmProblem& product, const opencl::DeviceProfile& profile);
+/// The least time that parts_of estimates for it, of the tiles that the device has registers for.
+double group_tile_time(const opencl::GemmProblem& product, const opencl::DeviceProfile& profile);
 /// @param vectors  all rows of all matrices begin at multiples of 16 bytes
 std::string options_of(const GroupTile& tile, bool vectors, const opencl::DeviceProfile& profile);
 

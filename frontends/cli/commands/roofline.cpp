@@ -42,21 +42,22 @@ double in(double unit, std::int64_t number) { return static_cast<double>(number)
 
 void print(const CountedStep& step, const Roofline& bounds, std::size_t most) {
   const double all = step.seconds(bounds);
-  fmt::print("{:>9} {:>5}  {:>5} {:>8} {:>9} {:>9} {:>9} {:>7}  {}\n", "ms", "share", "times", "launches", "MB", "least MB", "GFLOP", "groups",
-             "operator, variant: kernels");
+  fmt::print("{:>9} {:>5}  {:>5} {:>8} {:>9} {:>9} {:>9} {:>9} {:>7}  {}\n", "ms", "share", "times", "launches", "MB", "cached MB", "least MB", "GFLOP",
+             "groups", "operator, variant: kernels");
   for (std::size_t i = 0; i < std::min(most, step.operators.size()); ++i) {
     const CountedOperator& o = step.operators[i];
-    fmt::print("{:>9.3f} {:>4.0f}%  {:>5} {:>8} {:>9.2f} {:>9.2f} {:>9.3f} {:>7}  {} {}, {}: {}\n", o.seconds(bounds) / kMillisecond,
+    fmt::print("{:>9.3f} {:>4.0f}%  {:>5} {:>8} {:>9.2f} {:>9.2f} {:>9.2f} {:>9.3f} {:>7}  {} {}, {}: {}\n", o.seconds(bounds) / kMillisecond,
                all > 0 ? 100 * o.seconds(bounds) / all : 0, o.count, o.count * o.launches, in(kMillion, o.count * o.bytes),
-               in(kMillion, o.count * o.least_bytes), in(kBillion, o.count * o.flops), o.fewest_groups ? fmt::to_string(o.fewest_groups) : "", o.name,
-               o.problem, o.variant, fmt::join(o.kernels, " "));
+               in(kMillion, o.count * o.cached_bytes), in(kMillion, o.count * o.least_bytes), in(kBillion, o.count * o.flops),
+               o.fewest_groups ? fmt::to_string(o.fewest_groups) : "", o.name, o.problem, o.variant, fmt::join(o.kernels, " "));
   }
   if (most < step.operators.size()) fmt::print("and {} others; --rows 0 prints all\n", step.operators.size() - most);
   fmt::print(
-      "\nlaunches   {}\nmoved      {:.3f} GB\nleast      {:.3f} GB, of which the step moves {:.2f} times as much\ncomputed   {:.3f} GFLOP\n"
+      "\nlaunches   {}\nmoved      {:.3f} GB\ncached     {:.3f} GB\nleast      {:.3f} GB, of which the step moves {:.2f} times as much\ncomputed   {:.3f} "
+      "GFLOP\n"
       "least time {:.3f} ms at {}\n",
-      step.launches(), in(kBillion, step.bytes()), in(kBillion, step.least_bytes()), in(1, step.bytes()) / in(1, std::max<std::int64_t>(1, step.least_bytes())),
-      in(kBillion, step.flops()), all / kMillisecond, to_string(bounds));
+      step.launches(), in(kBillion, step.bytes()), in(kBillion, step.cached_bytes()), in(kBillion, step.least_bytes()),
+      in(1, step.bytes()) / in(1, std::max<std::int64_t>(1, step.least_bytes())), in(kBillion, step.flops()), all / kMillisecond, to_string(bounds));
 }
 
 nlohmann::ordered_json json_of(const CountedStep& step, const Roofline& bounds) {
@@ -69,6 +70,7 @@ nlohmann::ordered_json json_of(const CountedStep& step, const Roofline& bounds) 
                     {"times", o.count},
                     {"launches", o.launches},
                     {"bytes", o.bytes},
+                    {"cached_bytes", o.cached_bytes},
                     {"least_bytes", o.least_bytes},
                     {"flops", o.flops},
                     {"fewest_groups", o.fewest_groups ? nlohmann::ordered_json(o.fewest_groups) : nlohmann::ordered_json()},
@@ -77,6 +79,7 @@ nlohmann::ordered_json json_of(const CountedStep& step, const Roofline& bounds) 
   return {{"operators", rows},
           {"launches", step.launches()},
           {"bytes", step.bytes()},
+          {"cached_bytes", step.cached_bytes()},
           {"least_bytes", step.least_bytes()},
           {"flops", step.flops()},
           {"seconds", step.seconds(bounds)},

@@ -18,14 +18,15 @@ CountedOperator counted(const OperatorCase& c, const opencl::DeviceProfile& prof
   CountedOperator out{.name = c.op->name, .problem = to_string(p), .variant = found.variant->name, .kernels = {}, .count = c.count};
   out.launches = std::ssize(found.commands);
   out.bytes = found.bytes();
+  out.cached_bytes = found.cached_bytes();
   out.least_bytes = least_bytes(p);
   out.flops = c.op->cost ? c.op->cost(p).flops : 0;
   std::int64_t most_read = 0;
-  for (const auto& command : found.commands) most_read = std::max(most_read, command.read_bytes);
+  for (const auto& command : found.commands) most_read = std::max(most_read, command.read_bytes + command.cached_bytes);
   for (const auto& command : found.commands) {
     out.kernels.push_back(command.name);
-    const bool computes = command.read_bytes == most_read;  // the others prepare what it takes, or add up what it left
-    const bool is_large = command.read_bytes + command.written_bytes > kLargeBytes || (computes && out.flops > kLargeFlops);
+    const bool computes = command.read_bytes + command.cached_bytes >= most_read;  // the others prepare what it takes, or add up what it left
+    const bool is_large = command.read_bytes + command.written_bytes + command.cached_bytes > kLargeBytes || (computes && out.flops > kLargeFlops);
     if (command.groups > 0 && is_large) out.fewest_groups = out.fewest_groups ? std::min(out.fewest_groups, command.groups) : command.groups;
   }
   return out;
@@ -49,6 +50,7 @@ double CountedOperator::seconds(const Roofline& bounds) const {
 
 std::int64_t CountedStep::launches() const { return total(operators, &CountedOperator::launches); }
 std::int64_t CountedStep::bytes() const { return total(operators, &CountedOperator::bytes); }
+std::int64_t CountedStep::cached_bytes() const { return total(operators, &CountedOperator::cached_bytes); }
 std::int64_t CountedStep::least_bytes() const { return total(operators, &CountedOperator::least_bytes); }
 std::int64_t CountedStep::flops() const { return total(operators, &CountedOperator::flops); }
 double CountedStep::seconds(const Roofline& bounds) const {

@@ -69,6 +69,26 @@ TEST(CountedProblem, every_sample_that_a_gpu_computes_is_counted) {
   EXPECT_GT(counted_samples, 500);
 }
 
+TEST(CountedProblem, what_of_the_workspace_stays_in_the_last_cache_is_apart) {
+  Attributes a{{"stride", Axes{1, 1}}, {"padding", Axes{1, 1}}, {"dilation", Axes{1, 1}}, {"groups", 1}};
+  const Specs inputs{f32({32, 7, 7, 512}), f32({3, 3, 512, 512})}, outputs{inputs[0]};
+  const auto counted_with = [&](std::int64_t cache_bytes) {
+    opencl::DeviceProfile profile = gpu();
+    profile.cache_bytes = cache_bytes;
+    profile.preferences.variants["conv2d"] = {.name = "group_winograd"};
+    return count_problem({conv2d_def(), a, inputs, outputs}, profile);
+  };
+  // 128 tiles of 4x4, of 36 points and 512 channels before and after the products; and the weights at 36 points.
+  const std::int64_t tiles = 4 * 36 * 128 * 512, weights = 4 * 36 * 512 * 512, images = 2 * inputs[0].bytes() + inputs[1].bytes();
+  const CountedProblem none = counted_with(1), tiles_alone = counted_with(5 * tiles), all = counted_with(2 * (2 * tiles + weights));
+  EXPECT_EQ(none.commands.size(), 3u);
+  EXPECT_EQ(none.cached_bytes(), 0);
+  EXPECT_EQ(none.bytes(), images + 4 * tiles + 2 * weights);
+  EXPECT_EQ(tiles_alone.cached_bytes(), tiles) << "the outputs' kernel reads no more of the workspace than products";
+  EXPECT_EQ(all.cached_bytes(), 4 * tiles + 2 * weights);
+  for (const CountedProblem* counted : {&tiles_alone, &all}) EXPECT_EQ(counted->bytes() + counted->cached_bytes(), none.bytes());
+}
+
 TEST(LeastBytes, are_those_of_products_and_none_of_what_another_operator_can_do_in_passing) {
   const auto of = [](const OpDef& op, const Specs& inputs, const Attributes& attributes) {
     const Specs outputs = op.infer(inputs, attributes);

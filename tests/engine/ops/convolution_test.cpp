@@ -66,7 +66,8 @@ void expect_like_direct(const OpDef& op, const Specs& in, const Attributes& attr
   }
 }
 
-const std::vector<std::string> kDense{"winograd", "tiles", "gemm", "group_tiles"}, kDepthwise{"depthwise_rows", "depthwise_window", "depthwise"};
+const std::vector<std::string> kDense{"winograd", "tiles", "gemm", "group_tiles", "group_winograd"}, kWeights{"winograd", "tiles", "gemm", "group_tiles"},
+    kDepthwise{"depthwise_rows", "depthwise_window", "depthwise"};
 
 // 8 192 rows of 576 columns take 18 MiB: a second block begins inside the last image.
 const Spec kX = f32({2, 64, 64, 64}), kW = f32({3, 3, 64, 32}), kY = f32({2, 64, 64, 32});
@@ -83,7 +84,7 @@ TEST(Convolution, input_gradient_in_several_blocks_gives_the_direct_result) {
 }
 
 TEST(Convolution, weight_gradient_in_several_blocks_gives_the_direct_result) {
-  expect_like_direct(conv2d_weight_gradient_def(), {kY, kX}, padded(&kW.shape), kDense);
+  expect_like_direct(conv2d_weight_gradient_def(), {kY, kX}, padded(&kW.shape), kWeights);
 }
 
 const std::vector<std::string> kAlong{"rows", "tiles", "gemm", "group_tiles"};
@@ -168,7 +169,7 @@ TEST(Convolution, winograd_in_several_chunks_gives_the_direct_result) {
   const Spec x = f32({1, 344, 343, 16}), w = f32({3, 3, 16, 8}), y = f32({1, 344, 343, 8});
   expect_like_direct(conv2d_def(), {x, w}, padded(), kDense);
   expect_like_direct(conv2d_input_gradient_def(), {f32({1, 344, 343, 16}), f32({3, 3, 8, 16})}, padded(&y.shape), kDense);
-  expect_like_direct(conv2d_weight_gradient_def(), {y, x}, padded(&w.shape), kDense);
+  expect_like_direct(conv2d_weight_gradient_def(), {y, x}, padded(&w.shape), kWeights);
 }
 
 // 136 channels are summed in two whole runs and a part; 81 tiles of 4x4 fill a group and a part, whose last register tile is a part too,
@@ -177,7 +178,7 @@ TEST(Convolution, winograd_in_several_runs_of_channels_gives_the_direct_result) 
   const Spec x = f32({1, 34, 35, 136}), w = f32({3, 3, 136, 40}), y = f32({1, 34, 35, 40});
   expect_like_direct(conv2d_def(), {x, w}, padded(), kDense);
   expect_like_direct(conv2d_input_gradient_def(), {f32({1, 34, 35, 136}), f32({3, 3, 40, 136})}, padded(&y.shape), kDense);
-  expect_like_direct(conv2d_weight_gradient_def(), {y, x}, padded(&w.shape), kDense);
+  expect_like_direct(conv2d_weight_gradient_def(), {y, x}, padded(&w.shape), kWeights);
 }
 
 // Its transforms enlarge the rounding of what registers sum, so their sums are short: 11 roundings with sums over 32 channels, 13.4 over 64.

@@ -2,7 +2,6 @@
 #include "opencl/device/pretended_gpu.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <array>
@@ -51,11 +50,17 @@ TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
   EXPECT_EQ(p.max_group_size, 64);
   pretend(p, "gpu:group=128");  // no device gets larger by it
   EXPECT_EQ(p.max_group_size, 64);
-  pretend(p, "gpu:name=mi100,units=7,gbs=900");
+  p.cache_bytes = 1 << 20;
+  pretend(p, "gpu");
+  EXPECT_EQ(p.cache_bytes, 0) << "no GPU has the host's";
+  EXPECT_EQ(p.flops_a_byte, 0);
+  pretend(p, "gpu:name=mi100,units=7,gbs=900,cache=4096");
   EXPECT_EQ(p.sub_group_width, 64);
   EXPECT_EQ(p.compute_units, 7);
+  EXPECT_EQ(p.cache_bytes, 4096);
   EXPECT_EQ(p.stated_gflops, 23'100);
   EXPECT_EQ(p.stated_gbs, 900);
+  EXPECT_EQ(p.flops_a_byte, 23'100.0 / 900);
   const DeviceProfile before = p;
   for (const char* wrong : {"cpu",
                             "gp",
@@ -75,13 +80,16 @@ TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
                             "GPU",
                             "gpu:width=64",
                             "gpu:wave=0",
+                            "gpu:cache=-1",
+                            "gpu:cache=16MB",
                             "gpu:units=8,name=h99",
                             "gpu:name="}) {
     const std::string message = message_of<UsageError>([&] { pretend(p, wrong); });
     EXPECT_TRUE(message.starts_with("GEMEL_PRETEND: '" + std::string(wrong) + "' is given; accepted: gpu, and behind a colon, with commas between them: "))
         << message;
-    for (const char* accepted : {"units=N with N from 1 to 65536", "wave=N with N from 1 to 128", "local=N with N from 0 to 16777216",
-                                 "group=N with N from 1 to 4096", "gflops=N with", "gbs=N with", "name=GPU with GPU one of", "h100, h200"})
+    for (const char* accepted :
+         {"units=N with N from 1 to 65536", "wave=N with N from 1 to 128", "local=N with N from 0 to 16777216", "group=N with N from 1 to 4096",
+          "cache=N with N from 0 to 4294967296", "gflops=N with", "gbs=N with", "name=GPU with GPU one of", "h100, h200"})
       EXPECT_NE(message.find(accepted), std::string::npos) << accepted;
   }
   EXPECT_EQ(p.compute_units, before.compute_units) << "a refusal changes nothing";
@@ -91,9 +99,20 @@ TEST(Pretence, of_a_known_gpu_has_facts_that_may_be) {
   for (const opencl::KnownGpu& gpu : opencl::known_gpus()) {
     EXPECT_TRUE(gpu.wave == 32 || gpu.wave == 64) << gpu.name;
     EXPECT_TRUE(gpu.group % gpu.wave == 0 && gpu.local_bytes >= 32 << 10) << gpu.name;
-    const double flops_a_byte = gpu.gflops / gpu.gbs;
-    EXPECT_TRUE(flops_a_byte > 8 && flops_a_byte < 100) << gpu.name << ": " << flops_a_byte;
+    EXPECT_TRUE(gpu.flops_a_byte() > 8 && gpu.flops_a_byte() < 100) << gpu.name << ": " << gpu.flops_a_byte();
+    EXPECT_TRUE(gpu.cache_bytes >= 512 << 10 && gpu.cache_bytes <= 256 << 20) << gpu.name;
   }
+}
+
+TEST(KnownGpus, are_found_by_the_names_that_drivers_give) {
+  using opencl::known_gpu;
+  const auto name_of = [](std::string_view device) { return known_gpu(device) ? known_gpu(device)->name : "none"; };
+  EXPECT_EQ(name_of("NVIDIA H100 80GB HBM3"), "h100");
+  EXPECT_EQ(name_of("NVIDIA A100-SXM4-40GB"), "a100");
+  EXPECT_EQ(name_of("NVIDIA GeForce RTX 3090 Ti"), "rtx3090");
+  EXPECT_EQ(name_of("Tesla T4"), "t4");
+  for (const char* other : {"NVIDIA RTX A1000", "Quadro T400", "NVIDIA L200", "gfx90a:sramecc+:xnack-", "pthread-skylake-avx512-Intel(R) Xeon(R)", ""})
+    EXPECT_EQ(known_gpu(other), nullptr) << other;
 }
 
 /// By dispatch, for each sample of each operator. @return names of variants
@@ -117,14 +136,6 @@ TEST(Pretence, of_local_memory_that_lies_in_global_memory_gets_no_kernels_of_cpu
     if (on_cpu[i] != on_gpu[i]) {
       EXPECT_NE(on_plain[i], on_cpu[i]) << i;
     }
-}
-
-/// The test device's platform with a GPU's choices.
-std::shared_ptr<opencl::Device> pretended_device(const char* what) {
-  ::setenv("GEMEL_PRETEND", what, 1);
-  auto device = opencl::Device::open({});
-  ::unsetenv("GEMEL_PRETEND");
-  return device;
 }
 
 /// Never destroyed: some drivers are gone before the objects of a program are.

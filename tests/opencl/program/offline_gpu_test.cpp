@@ -49,6 +49,7 @@ constexpr HotProgram kHotPrograms[] = {
     {"gpu/convolution/tiles.cl", "{} -DFORWARD=1"},
     {"gpu/convolution/tiles.cl", "{} -DFORWARD=0"},
     {"gpu/convolution/weight_tiles.cl", "{}"},
+    {"gpu/convolution/winograd.cl", "-DWIDTH=2 -DGROUP=128"},
     {"gpu/gemm.cl", "{} -DTURNED_A=0 -DTURNED_B=0"},
     {"gpu/pooling.cl", "-DWIDTH=4"},
     {"any/attention/group.cl", "-DT=float -DHEAD=16 -DVALUE=16 -DLANES=1"},

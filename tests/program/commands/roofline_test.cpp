@@ -20,11 +20,12 @@ const std::string kGpu = "gpu:name=h100";
 
 TEST_F(RooflineCommand, totals_are_the_sums_of_their_rows_the_longest_first) {
   const Json all = counted({"--frontend", "graph", "--pretend", kGpu});
-  std::int64_t launches = 0, bytes = 0, least = 0;
+  std::int64_t launches = 0, bytes = 0, cached = 0, least = 0;
   double seconds = 0, before = 1e9;
   for (const Json& o : all["operators"]) {
     launches += o["times"].get<std::int64_t>() * o["launches"].get<std::int64_t>();
     bytes += o["times"].get<std::int64_t>() * o["bytes"].get<std::int64_t>();
+    cached += o["times"].get<std::int64_t>() * o["cached_bytes"].get<std::int64_t>();
     least += o["times"].get<std::int64_t>() * o["least_bytes"].get<std::int64_t>();
     EXPECT_LE(o["seconds"], before);
     seconds += before = o["seconds"];
@@ -32,11 +33,19 @@ TEST_F(RooflineCommand, totals_are_the_sums_of_their_rows_the_longest_first) {
   }
   EXPECT_EQ(all["launches"], launches);
   EXPECT_EQ(all["bytes"], bytes);
+  EXPECT_EQ(all["cached_bytes"], cached);
   EXPECT_EQ(all["least_bytes"], least);
   EXPECT_NEAR(all["seconds"], seconds, 1e-12);
   EXPECT_EQ(all["flops_per_second"], 62.9e12);
   EXPECT_GT(bytes, least);
   EXPECT_GT(least, 0);
+}
+
+TEST_F(RooflineCommand, what_stays_in_a_cache_is_moved_where_there_is_none) {
+  const Json with = counted({"--pretend", kGpu}), without = counted({"--pretend", kGpu + ",cache=0"});
+  EXPECT_GT(with["cached_bytes"], 0);
+  EXPECT_EQ(without["cached_bytes"], 0);
+  EXPECT_EQ(without["bytes"], with["bytes"].get<std::int64_t>() + with["cached_bytes"].get<std::int64_t>());
 }
 
 TEST_F(RooflineCommand, a_graph_launches_less_than_eager_and_inference_less_than_training) {

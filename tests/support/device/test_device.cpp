@@ -53,6 +53,13 @@ const std::shared_ptr<opencl::Device>& shared_narrow_device() {
 
 opencl::Device& narrow_device() { return *shared_narrow_device(); }
 
+std::shared_ptr<opencl::Device> pretended_device(const char* what, const opencl::DeviceOptions& options) {
+  ::setenv("GEMEL_PRETEND", what, 1);
+  auto device = opencl::Device::open(options);
+  ::unsetenv("GEMEL_PRETEND");
+  return device;
+}
+
 Session& test_session() {
   static const auto& session = *kept(std::make_unique<Session>(shared_test_device()));
   static const ::testing::TestInfo* seeded_for = nullptr;

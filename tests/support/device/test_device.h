@@ -29,5 +29,7 @@ Session& cacheless_session();
 /// The same device as if its vectors had eight lanes, as those of most CPUs have.
 opencl::Device& narrow_device();
 const std::shared_ptr<opencl::Device>& shared_narrow_device();
+/// The test device's platform with the choices of another device. @param what  value of GEMEL_PRETEND
+std::shared_ptr<opencl::Device> pretended_device(const char* what, const opencl::DeviceOptions& options = {});
 
 }  // namespace gemel::testing

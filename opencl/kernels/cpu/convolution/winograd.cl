@@ -1,8 +1,4 @@
-// Convolution of one group with a 3x3 window and stride 1, by Winograd's algorithm F(4x4, 3x3), and its gradients; for CPUs.
-//   y = A^T [ (G w G^T) . (B^T x B) ] A      over tiles of 4x4 outputs, which read 6x6 inputs: 36 products in place of 144
-//   dw = G^T [ sum of (A dy A^T) . (B^T x B) ] G
-// Source: A. Lavin, S. Gray, Fast algorithms for convolutional neural networks, 2015. The six points are 0, +-ALPHA, +-BETA and infinity. Lavin's are
-// 0, +-1, +-2; these have a third of the rounding error and are exact in binary.
+// Convolution of one group with a 3x3 window and stride 1, by Winograd's algorithm F(4x4, 3x3), and its gradients (lib/ops/winograd.clh); for CPUs.
 // The input gradient is the convolution of dy with the window reversed and its channels exchanged.
 // Tiles are counted by image, row of tiles, column of tiles; a launch computes `tiles` of them from tile `first` on.
 //   v [point, tile, c]          the transformed patches
@@ -17,79 +13,16 @@
 #include "lib/elements.clh"
 #include "lib/epilogue.clh"
 #include "lib/loops.clh"
+#include "lib/ops/winograd.clh"
 #include "lib/prefetch.clh"
 #include "lib/register_tile.clh"
 #include "lib/transpose_block.clh"
 
-#define POINTS 36
 #define SLAB(floats) (((long)(floats) + 1023) / 1024 * 1024 + 16)  // from a point's floats to the next one's; as convolution/winograd.cpp's
 // The same of a group's own u and products.
 #define U_SLAB (CHANNELS * NR + 16)
 #define PRODUCTS_SLAB (TILES * NR + 16)
 #define SUMMED 32  // channels that registers sum before they are added to the products: 64 would have a fifth more rounding error, 512 three times it
-#define ALPHA 0.625f
-#define BETA 1.5f
-#define ALPHA2 (ALPHA * ALPHA)
-#define BETA2 (BETA * BETA)
-// One over the product of a point's distances from the others.
-#define AT_0 (1 / (ALPHA2 * BETA2))
-#define AT_ALPHA (1 / (2 * ALPHA2 * (ALPHA2 - BETA2)))
-#define AT_BETA (1 / (2 * BETA2 * (BETA2 - ALPHA2)))
-
-/// The one-dimensional transforms, from elements `step` apart to elements `step` apart.
-static inline void spread_patch(const real* d, real* to, int step) {  // B^T, 6 to 6
-  const real d1 = d[step], d2 = d[2 * step], d3 = d[3 * step], d4 = d[4 * step];
-  const real a_even = fma(d2, -BETA2, d4), a_odd = ALPHA * fma(d1, -BETA2, d3);
-  const real b_even = fma(d2, -ALPHA2, d4), b_odd = BETA * fma(d1, -ALPHA2, d3);
-  to[0] = fma(d[0], ALPHA2 * BETA2, fma(d2, -(ALPHA2 + BETA2), d4));
-  to[step] = a_even + a_odd;
-  to[2 * step] = a_even - a_odd;
-  to[3 * step] = b_even + b_odd;
-  to[4 * step] = b_even - b_odd;
-  to[5 * step] = fma(d1, ALPHA2 * BETA2, fma(d3, -(ALPHA2 + BETA2), d[5 * step]));
-}
-static inline void gather_tile(const real* m, real* to, int step) {  // A^T, 6 to 4
-  const real a_sum = m[step] + m[2 * step], a_difference = m[step] - m[2 * step];
-  const real b_sum = m[3 * step] + m[4 * step], b_difference = m[3 * step] - m[4 * step];
-  to[0] = m[0] + a_sum + b_sum;
-  to[step] = fma(a_difference, ALPHA, b_difference * BETA);
-  to[2 * step] = fma(a_sum, ALPHA2, b_sum * BETA2);
-  to[3 * step] = fma(a_difference, ALPHA2 * ALPHA, fma(b_difference, BETA2 * BETA, m[5 * step]));
-}
-static inline void spread_tile(const real* d, real* to, int step) {  // A, 4 to 6
-  const real d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step];
-  const real a_even = fma(d2, ALPHA2, d0), a_odd = ALPHA * fma(d3, ALPHA2, d1);
-  const real b_even = fma(d2, BETA2, d0), b_odd = BETA * fma(d3, BETA2, d1);
-  to[0] = d0;
-  to[step] = a_even + a_odd;
-  to[2 * step] = a_even - a_odd;
-  to[3 * step] = b_even + b_odd;
-  to[4 * step] = b_even - b_odd;
-  to[5 * step] = d3;
-}
-static inline void spread_window(const real* g, real* to, int step) {  // G, 3 to 6
-  const real a_even = AT_ALPHA * fma(g[2 * step], ALPHA2, g[0]), a_odd = AT_ALPHA * ALPHA * g[step];
-  const real b_even = AT_BETA * fma(g[2 * step], BETA2, g[0]), b_odd = AT_BETA * BETA * g[step];
-  const real g0 = g[0], g2 = g[2 * step];
-  to[0] = AT_0 * g0;
-  to[step] = a_even + a_odd;
-  to[2 * step] = a_even - a_odd;
-  to[3 * step] = b_even + b_odd;
-  to[4 * step] = b_even - b_odd;
-  to[5 * step] = g2;
-}
-static inline void gather_window(const real* m, real* to, int step) {  // G^T, 6 to 3
-  const real a_sum = AT_ALPHA * (m[step] + m[2 * step]), a_difference = AT_ALPHA * (m[step] - m[2 * step]);
-  const real b_sum = AT_BETA * (m[3 * step] + m[4 * step]), b_difference = AT_BETA * (m[3 * step] - m[4 * step]);
-  to[0] = fma(m[0], AT_0, a_sum + b_sum);
-  to[step] = fma(a_difference, ALPHA, b_difference * BETA);
-  to[2 * step] = fma(a_sum, ALPHA2, fma(b_sum, BETA2, m[5 * step]));
-}
-
-/// Both dimensions of a 6x6 array, in place: columns, then rows. The smaller side fills its first rows and columns.
-#define BOTH(transform, values, columns, rows) \
-  UNROLLED (int j = 0; j < (columns); ++j) transform(values + j, values + j, 6); \
-  UNROLLED (int i = 0; i < (rows); ++i) transform(values + i * 6, values + i * 6, 1);
 
 /// A tile's image, and its first row and column in the output.
 #define PLACE(tile) \
