@@ -8,12 +8,13 @@ namespace gemel::opencl {
 
 struct KnownGpu {
   std::string_view name;
-  int units;                 // as OpenCL counts them: CUs or WGPs (AMD), SMs (NVIDIA), EUs (Intel)
-  int wave;                  // work-items in lockstep
-  std::int64_t local_bytes;  // of a work-group, as the driver tells it
-  std::int64_t group;        // most work-items of a work-group
-  std::int64_t cache_bytes;  // the last cache before memory
-  double gflops, gbs;        // peaks: float32 by fused multiply-add at boost clock, matrix units aside; memory
+  int units;                   // as OpenCL counts them: CUs or WGPs (AMD), SMs (NVIDIA), EUs (Intel)
+  int wave;                    // work-items in lockstep
+  std::int64_t local_bytes;    // of a work-group, as the driver tells it
+  std::int64_t group;          // most work-items of a work-group
+  std::int64_t cache_bytes;    // the last cache before memory
+  double gflops, gbs;          // peaks: float32 by fused multiply-add at boost clock, matrix units aside; memory
+  bool takes_offsets = false;  // its driver's sub-buffers must not overlap (DeviceProfile::overlaps_sub_buffers)
   double flops_a_byte() const { return gflops / gbs; }
 };
 

@@ -59,6 +59,7 @@ bool apply(DeviceProfile& p, std::string_view item) {
     p.cache_bytes = gpu->cache_bytes;
     p.stated_gflops = gpu->gflops;
     p.stated_gbs = gpu->gbs;
+    if (gpu->takes_offsets) p.overlaps_sub_buffers = false;
     set_local(p, gpu->local_bytes);
     return true;
   }
