@@ -50,7 +50,9 @@ std::string code_name(cl_int code) {
                                                              GEMEL_CODE(CL_INVALID_BUFFER_SIZE),
                                                              GEMEL_CODE(CL_INVALID_GLOBAL_WORK_SIZE),
                                                              GEMEL_CODE(CL_INVALID_DEVICE_PARTITION_COUNT),
-                                                             {-1001, "CL_PLATFORM_NOT_FOUND_KHR"}};
+                                                             {-777, "a hang, as Intel's driver calls it"},
+                                                             {-1001, "CL_PLATFORM_NOT_FOUND_KHR"},
+                                                             {-9999, "an error in a kernel, as NVIDIA's driver calls it"}};
 #undef GEMEL_CODE
   for (const auto& [value, name] : names)
     if (value == code) return std::string(name) + " (" + std::to_string(code) + ")";

@@ -13,6 +13,7 @@
 #include "engine/base/numbers.h"
 #include "opencl/clblast/clblast_parameters.h"
 #include "opencl/device/host_views.h"
+#include "opencl/device/last_work.h"
 #include "opencl/device/pending_read.h"
 #include "opencl/device/queues.h"
 #include "opencl/device/recording.h"
@@ -66,13 +67,18 @@ class ClDevice : public Device {
     check(code, "clCreateContext", profile_.name);
     queue_ = QueueHandle(clCreateCommandQueue(context(), device_, options.profiling == Profiling::off ? 0 : CL_QUEUE_PROFILING_ENABLE, &code));
     check(code, "clCreateCommandQueue", profile_.name);
-    queues_.emplace(context_, device_, queue_.get());
+    queues_.emplace(context_, device_, queue_.get(), last_work_);
     views_.emplace(*this, *queues_, turns_ ? &*turns_ : nullptr);
     if (profile_.is_pocl()) DriverCache::of_process().make_room();  // the allocator asks a kernel for addresses of host memory
+    const bool is_limited = options.memory_limit > 0;
     allocator_ = make_allocator(context_, queue_.get(), profile_,
-                                options.memory_limit > 0 ? options.memory_limit : default_memory_limit(profile_, options.memory_sharers));
+                                {is_limited ? options.memory_limit : default_memory_limit(profile_, options.memory_sharers), is_limited});
+    last_work_->begin(profile_, allocator_);
   }
-  ~ClDevice() override { opencl::finish(queue_.get()); }
+  ~ClDevice() override {
+    opencl::finish(queue_.get());
+    last_work_->end();
+  }
 
   const DeviceProfile& profile() const override { return profile_; }
   const DeviceSettings& settings() const override { return settings_; }
@@ -140,8 +146,9 @@ class ClDevice : public Device {
     const std::lock_guard lock(mutex_);
     forget_finished();
     EventHandle event;
-    check(clEnqueueWriteBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, at(to.offset), from->size(), from->data(), 0, nullptr, event.place()),
-          "clEnqueueWriteBuffer");
+    last_work_->check(
+        clEnqueueWriteBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, at(to.offset), from->size(), from->data(), 0, nullptr, event.place()),
+        "clEnqueueWriteBuffer");
     staged_.emplace_back(std::move(event), std::move(from));
   }
   void write(const Region& to, const std::function<void(std::span<std::byte>)>& make) override {
@@ -155,8 +162,8 @@ class ClDevice : public Device {
     EventHandle ready;
     void* mapped = clEnqueueMapBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, CL_MAP_WRITE_INVALIDATE_REGION, at(to.offset), at(to.bytes), 0, nullptr,
                                       ready.place(), &code);
-    check(code, "clEnqueueMapBuffer", to.block->what);
-    check(wait(ready), "clWaitForEvents", to.block->what);
+    last_work_->check(code, "clEnqueueMapBuffer", to.block->what);
+    last_work_->check(wait(ready), "clWaitForEvents", to.block->what);
     const auto unmap = [&] { return clEnqueueUnmapMemObject(queue_.get(), to.block->memory.get(), mapped, 0, nullptr, nullptr); };
     try {
       make({static_cast<std::byte*>(mapped), at(to.bytes)});
@@ -164,22 +171,23 @@ class ClDevice : public Device {
       unmap();
       throw;
     }
-    check(unmap(), "clEnqueueUnmapMemObject", to.block->what);
+    last_work_->check(unmap(), "clEnqueueUnmapMemObject", to.block->what);
   }
   void read(const Region& from, std::span<std::byte> to) override {
     require_room("read", std::ssize(to), from.bytes);
     if (to.empty()) return;
     EventHandle done;
-    check(clEnqueueReadBuffer(queue_.get(), from.block->memory.get(), CL_FALSE, at(from.offset), to.size(), to.data(), 0, nullptr, done.place()),
-          "clEnqueueReadBuffer", from.block->what);
-    check(wait(done), "clWaitForEvents", from.block->what);
+    const char* const last = last_work_->name();
+    last_work_->check(clEnqueueReadBuffer(queue_.get(), from.block->memory.get(), CL_FALSE, at(from.offset), to.size(), to.data(), 0, nullptr, done.place()),
+                      "clEnqueueReadBuffer", from.block->what);
+    last_work_->check_until(last, wait(done), "clWaitForEvents", from.block->what);
     queues_->check_fences();
     const std::lock_guard lock(mutex_);
     forget_finished();
   }
   std::unique_ptr<PendingRead> read_later(const Region& from) override { return opencl::read_later(*queues_, from); }
   void finish() override {
-    check(opencl::finish(queue_.get()), "clWaitForEvents");
+    last_work_->check(opencl::finish(queue_.get()), "clWaitForEvents");
     const std::lock_guard lock(mutex_);
     forget_finished();
   }
@@ -217,6 +225,7 @@ class ClDevice : public Device {
     // The event is of the last kernel only, so a marker tells when the first could begin.
     if (timing_) check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, before.place()), "clEnqueueMarkerWithWaitList");
     enqueue(queue_.get(), reinterpret_cast<void**>(last.place()));
+    if (name != kNoWork) last_work_->note(name.data());
     if (!timing_ || !last) return;
     Timed& timed = times_.next(std::string(name));
     timed.before = std::move(before);
@@ -320,23 +329,36 @@ class ClDevice : public Device {
       if (d > 0 && range.local[0] > 0 && global[d] / local[d] > at(kMostGroups))
         throw InternalError(fmt::format("{}: {} groups along dimension {}; some drivers take {}", kernel.name, global[d] / local[d], d, kMostGroups));
     }
-    const cl_int code = clEnqueueNDRangeKernel(queue_.get(), kernel.handle.get(), static_cast<cl_uint>(range.dimensions), nullptr, global,
-                                               range.local[0] > 0 ? local : nullptr, 0, nullptr, event_for(kernel.name));
-    if (code != CL_SUCCESS) check(code, "clEnqueueNDRangeKernel", fmt::format("{} in groups of {} x {} x {}", kernel.name, local[0], local[1], local[2]));
+    cl_event* const event = event_for(kernel.name);
+    const auto enqueued = [&] {
+      return clEnqueueNDRangeKernel(queue_.get(), kernel.handle.get(), static_cast<cl_uint>(range.dimensions), nullptr, global,
+                                    range.local[0] > 0 ? local : nullptr, 0, nullptr, event);
+    };
+    cl_int code = enqueued();
+    if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE) {  // of a driver that takes memory only when it is used: what is freed may do
+      allocator_->trim();
+      code = enqueued();
+    }
+    if (code != CL_SUCCESS)
+      last_work_->check(code, "clEnqueueNDRangeKernel", fmt::format("{} in groups of {} x {} x {}", kernel.name, local[0], local[1], local[2]));
+    last_work_->note(kernel.name.c_str());
   }
   void enqueue_copy(const Region& from, const Region& to) {
     require_room("copy", from.bytes, to.bytes);
     if (from.bytes == 0) return;
-    check(clEnqueueCopyBuffer(queue_.get(), from.block->memory.get(), to.block->memory.get(), at(from.offset), at(to.offset), at(from.bytes), 0, nullptr,
-                              event_for("copy")),
-          "clEnqueueCopyBuffer");
+    last_work_->check(clEnqueueCopyBuffer(queue_.get(), from.block->memory.get(), to.block->memory.get(), at(from.offset), at(to.offset), at(from.bytes), 0,
+                                          nullptr, event_for("copy")),
+                      "clEnqueueCopyBuffer");
+    last_work_->note("a copy");
   }
   void enqueue_fill(const Region& to, std::span<const std::byte> pattern) {
     if (to.bytes % std::ssize(pattern) != 0) throw InternalError(fmt::format("fill: {} bytes are no multiple of a pattern of {}", to.bytes, pattern.size()));
     if (to.bytes == 0) return;
     if (profile_.is_emulator) return write_repeated(to, pattern);
-    check(clEnqueueFillBuffer(queue_.get(), to.block->memory.get(), pattern.data(), pattern.size(), at(to.offset), at(to.bytes), 0, nullptr, event_for("fill")),
-          "clEnqueueFillBuffer");
+    last_work_->check(
+        clEnqueueFillBuffer(queue_.get(), to.block->memory.get(), pattern.data(), pattern.size(), at(to.offset), at(to.bytes), 0, nullptr, event_for("fill")),
+        "clEnqueueFillBuffer");
+    last_work_->note("a fill");
   }
 
   /// oclgrind counts what a fill has written as never written.
@@ -416,7 +438,7 @@ class ClDevice : public Device {
     while (!staged_.empty()) {
       cl_int status = CL_COMPLETE;
       check(clGetEventInfo(staged_.front().first.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
-      if (status < 0) check(status, "clEnqueueWriteBuffer");
+      if (status < 0) last_work_->check(status, "clEnqueueWriteBuffer");
       if (status != CL_COMPLETE) return;
       staged_.pop_front();
     }
@@ -438,8 +460,9 @@ class ClDevice : public Device {
   std::unordered_map<std::string, Kernel> kernels_;
   std::string key_;
   std::deque<std::pair<EventHandle, std::shared_ptr<const std::vector<std::byte>>>> staged_;
+  std::shared_ptr<LastWork> last_work_ = std::make_shared<LastWork>();
   bool timing_ = false, can_sample_ = false;
-  WorkTimes times_{mutex_};
+  WorkTimes times_{mutex_, *last_work_};
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ struct Known {
 };
 constexpr Known kKnown[] = {
     {"dev", "nvidia", "NVIDIA", {"nvidia"}, "libnvidia-opencl.so.1", "nvidia-opencl-icd (in a container: NVIDIA_DRIVER_CAPABILITIES=compute,utility)"},
-    {"dev", "kfd", "AMD", {"amdocl"}, "libamdocl64.so", "rocm-opencl-runtime"},
+    {"dev", "kfd", "AMD", {"amdocl"}, "libamdocl64.so", "rocm-opencl-icd, rocm-opencl or rocm-opencl-runtime"},
     {"dev/dri", "renderD", "", {"intel", "igdrcl", "rusticl", "mesa", "amdocl"}, "", "intel-opencl-icd or mesa-opencl-icd"}};
 
 bool is_for(const DriverFile& driver, const Known& gpu) {

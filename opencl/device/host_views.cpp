@@ -78,12 +78,12 @@ HostView HostViews::mapped(const Region& region, Access access, const Event& aft
   cl_int code = CL_SUCCESS;
   void* bytes = clEnqueueMapBuffer(queue, memory, CL_FALSE, flags_for(access), at(region.offset), at(region.bytes), wanted ? 1 : 0, wanted ? &wanted : nullptr,
                                    ready.place(), &code);
-  check(code, "clEnqueueMapBuffer", region.block->what);
-  check(clFlush(queue), "clFlush");
+  queues_.last_work().check(code, "clEnqueueMapBuffer", region.block->what);
+  queues_.last_work().check(clFlush(queue), "clFlush");
   const auto unmap = [queue, memory, bytes, &queues = queues_] {
     EventHandle done;
-    check(clEnqueueUnmapMemObject(queue, memory, bytes, 0, nullptr, done.place()), "clEnqueueUnmapMemObject");
-    check(clFlush(queue), "clFlush");
+    queues.last_work().check(clEnqueueUnmapMemObject(queue, memory, bytes, 0, nullptr, done.place()), "clEnqueueUnmapMemObject");
+    queues.last_work().check(clFlush(queue), "clFlush");
     return queues.event_of(std::move(done));
   };
   return {{static_cast<std::byte*>(bytes), at(region.bytes)}, queues_.event_of(std::move(ready)), unmap};

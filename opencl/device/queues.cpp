@@ -14,10 +14,10 @@ void Queues::Shared::check() const {
 
 class Queues::State : public Event::State {
  public:
-  State(EventHandle event, std::shared_ptr<const Shared> shared) : shared_(std::move(shared)), event_(std::move(event)) {}
+  State(EventHandle event, std::shared_ptr<const Shared> shared) : shared_(std::move(shared)), event_(std::move(event)), last_(shared_->last->name()) {}
   bool done() const override { return status() <= CL_COMPLETE; }
   void wait() const override {
-    check(opencl::wait(event_), "clWaitForEvents");
+    shared_->last->check_until(last_, opencl::wait(event_), "clWaitForEvents");
     shared_->check();
   }
   void then(std::function<void()> call) const override {
@@ -48,11 +48,13 @@ class Queues::State : public Event::State {
   }
   std::shared_ptr<const Shared> shared_;  // keeps the context: released after the event
   EventHandle event_;
+  const char* last_;  // work before it
 };
 
-Queues::Queues(std::shared_ptr<const Context> context, cl_device_id device, cl_command_queue compute)
+Queues::Queues(std::shared_ptr<const Context> context, cl_device_id device, cl_command_queue compute, std::shared_ptr<LastWork> last)
     : shared_(std::make_shared<Shared>()), device_(device), compute_(compute) {
   shared_->context = std::move(context);
+  shared_->last = std::move(last);
 }
 
 cl_command_queue Queues::get(Queue queue) {
@@ -67,13 +69,14 @@ cl_command_queue Queues::get(Queue queue) {
 
 Event Queues::mark(Queue queue) {
   EventHandle event;
-  check(clEnqueueMarkerWithWaitList(get(queue), 0, nullptr, event.place()), "clEnqueueMarkerWithWaitList");
-  check(clFlush(get(queue)), "clFlush");  // or another thread would wait for ever
+  last_work().check(clEnqueueMarkerWithWaitList(get(queue), 0, nullptr, event.place()), "clEnqueueMarkerWithWaitList");
+  last_work().check(clFlush(get(queue)), "clFlush");  // or another thread would wait for ever
   return event_of(std::move(event));
 }
 
 void Queues::wait_for(Queue queue, const Event& event) {
-  if (const cl_event handle = handle_in(event)) check(clEnqueueBarrierWithWaitList(get(queue), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
+  if (const cl_event handle = handle_in(event))
+    last_work().check(clEnqueueBarrierWithWaitList(get(queue), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
 }
 
 Fence Queues::make_fence() {

@@ -6,6 +6,7 @@
 
 #include "engine/base/event.h"
 #include "opencl/device/device.h"
+#include "opencl/device/last_work.h"
 #include "opencl/handle.h"
 #include "opencl/sub_device.h"
 
@@ -14,8 +15,10 @@ namespace gemel::opencl {
 /// The queues of a device. Thread-safe.
 class Queues {
  public:
-  Queues(std::shared_ptr<const Context> context, cl_device_id device, cl_command_queue compute);
+  /// @param last  of the compute queue
+  Queues(std::shared_ptr<const Context> context, cl_device_id device, cl_command_queue compute, std::shared_ptr<LastWork> last);
   cl_context context() const { return shared_->context->handle.get(); }
+  LastWork& last_work() const { return *shared_->last; }
   /// Returns a queue; creates the transfer queue on first use.
   cl_command_queue get(Queue queue);
   Event mark(Queue queue);
@@ -32,6 +35,7 @@ class Queues {
   /// State that events share, because they may outlive their device.
   struct Shared {
     std::shared_ptr<const Context> context;
+    std::shared_ptr<LastWork> last;
     std::atomic<bool> broken = false;
     void check() const;
   };

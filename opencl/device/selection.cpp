@@ -175,6 +175,9 @@ bool platform_matches(const FoundPlatform& platform, const std::string& wanted) 
 /// PoCL offers no device where it cannot write its cache.
 bool offers_nothing(const FoundPlatform& p) { return p.devices.empty() && platform_matches(p, "pocl"); }
 
+/// rusticl shows what drivers it is told to, by default none.
+bool shows_nothing(const FoundPlatform& p) { return p.devices.empty() && platform_matches(p, "rusticl"); }
+
 std::string why_nothing() {
   const std::string cache = from_environment("POCL_CACHE_DIR"), devices = from_environment("POCL_DEVICES");
   const std::string text =
@@ -310,6 +313,8 @@ FoundDevice select_device(const std::string& platform, const std::string& device
     std::erase_if(usable, [&](const FoundDevice& d) { return d.platform != best; });
   }
   if (usable.empty()) {
+    if (std::ranges::any_of(wanted_platforms(all, platform), shows_nothing))
+      refused += "; rusticl shows the cards of drivers that RUSTICL_ENABLE names: radeonsi (AMD), iris (Intel)";
     const std::string none = fmt::format("device: none{}{} is found; accepted: a device of {}{}", device.empty() ? "" : " that is '" + device + "'",
                                          platform.empty() ? "" : " on platform '" + platform + "'", listed(all), refused);
     if (!device.empty() && refused.empty()) throw UsageError(none);

@@ -11,13 +11,6 @@
 namespace gemel::opencl {
 namespace {
 
-bool is_finished(const EventHandle& event) {
-  if (!event) return true;
-  cl_int status = CL_COMPLETE;
-  check(clGetEventInfo(event.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
-  return status <= CL_COMPLETE;
-}
-
 std::int64_t profiled(const EventHandle& event, cl_profiling_info what) {
   cl_ulong value = 0;
   check(clGetEventProfilingInfo(event.get(), what, sizeof value, &value, nullptr), "clGetEventProfilingInfo");
@@ -25,6 +18,14 @@ std::int64_t profiled(const EventHandle& event, cl_profiling_info what) {
 }
 
 }  // namespace
+
+bool WorkTimes::is_finished(const Timed& timed) const {
+  if (!timed.event) return true;
+  cl_int status = CL_COMPLETE;
+  check(clGetEventInfo(timed.event.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
+  if (status < 0) last_.check_of(timed.work.name, status, "clGetEventInfo");
+  return status == CL_COMPLETE;
+}
 
 Timed& WorkTimes::next(const std::string& name) {
   const auto found = charges_.find(std::this_thread::get_id());
@@ -54,14 +55,14 @@ void WorkTimes::charge(std::string_view name, std::int64_t flops, std::int64_t b
 
 void WorkTimes::wait() {
   const std::lock_guard lock(mutex_);
-  for (const Timed& t : timed_) check(opencl::wait(t.event), "clWaitForEvents");
+  for (const Timed& t : timed_) last_.check_of(t.work.name, opencl::wait(t.event), "clWaitForEvents");
 }
 
 std::vector<TimedWork> WorkTimes::take_finished() {
   const std::lock_guard lock(mutex_);
   const auto begins_open_charge = [this](const Timed& t) { return std::ranges::any_of(charges_, [&](const auto& entry) { return entry.second.first == &t; }); };
   std::vector<TimedWork> out;
-  while (!timed_.empty() && !begins_open_charge(timed_.front()) && is_finished(timed_.front().event)) {
+  while (!timed_.empty() && !begins_open_charge(timed_.front()) && is_finished(timed_.front())) {
     Timed t = std::move(timed_.front());
     timed_.pop_front();
     if (!t.event) continue;

@@ -39,16 +39,18 @@ bool exact_mode() {
 
 class CachingAllocator : public Allocator {
  public:
-  CachingAllocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, std::int64_t limit)
+  CachingAllocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, MemoryLimit limit)
       : context_(std::move(context)),
         max_allocation_(profile.max_allocation_bytes),
         device_(profile.name),
+        limit_is_asked_for_(limit.is_asked_for),
         exact_(exact_mode()),
         alignment_(profile.base_alignment_bytes),
         on_host_(!exact_ && profile.is_cpu() && profile.shares_host_memory && !profile.is_emulator) {
     check(clRetainCommandQueue(queue), "clRetainCommandQueue");
     queue_ = QueueHandle(queue);
-    statistics_.limit = limit;
+    statistics_.of_device = profile.global_bytes;
+    statistics_.limit = limit.bytes;
   }
   ~CachingAllocator() override { trim(); }
 
@@ -186,7 +188,8 @@ class CachingAllocator : public Allocator {
   /// Frees what is cached where the limit asks for it.
   void make_room(Lock& lock, std::int64_t size, std::int64_t asked, std::string_view what) {
     if (statistics_.in_use + statistics_.cached + size > statistics_.limit) drop_cached(lock);
-    if (statistics_.in_use + size > statistics_.limit) refuse(asked, what, "the memory limit is reached");
+    if (statistics_.in_use + size > statistics_.limit)
+      refuse(asked, what, "the memory limit is reached", limit_is_asked_for_ ? ", or a larger limit (--memory-limit)" : "");
     if (size > max_allocation_) refuse(asked, what, fmt::format("the device's largest buffer is {} bytes", max_allocation_));
   }
 
@@ -201,27 +204,30 @@ class CachingAllocator : public Allocator {
         block->memory = MemoryHandle(clCreateBuffer(context_->handle.get(), CL_MEM_READ_WRITE, at(size), nullptr, &code));
       block->size = size;
       if (code == CL_SUCCESS) return block;
-      if (last_try) refuse(asked, what, "clCreateBuffer: " + code_name(code));
+      if (last_try)
+        refuse(asked, what, fmt::format("clCreateBuffer: {}, so others may hold the rest of the device's memory", code_name(code)), ", or another device");
       drop_cached(lock);
     }
     return nullptr;
   }
 
-  [[noreturn]] void refuse(std::int64_t asked, std::string_view what, const std::string& why) const {
+  /// @param more  that is accepted beside what asks for less memory
+  [[noreturn]] void refuse(std::int64_t asked, std::string_view what, const std::string& why, std::string_view more = "") const {
     std::vector<const Block*> largest(live_.begin(), live_.end());
     if (scratch_) largest.push_back(scratch_.get());
     std::stable_sort(largest.begin(), largest.end(), [](const Block* a, const Block* b) { return a->size > b->size; });
     std::string list;
     for (std::size_t i = 0; i < std::min<std::size_t>(5, largest.size()); ++i)
       list += fmt::format("{}{} ({} bytes)", i ? ", " : "", largest[i]->what, largest[i]->size);
-    throw MemoryError(fmt::format("out of memory on {}: {} bytes asked for {}, {} held, limit {}: {}; largest: {}", device_, asked, what, statistics_.in_use,
-                                  statistics_.limit, why, list.empty() ? "none" : list));
+    throw MemoryError(fmt::format("out of memory on {}: {} bytes asked for {}, {}: {}; largest: {}; accepted: a smaller batch, input or model{}", device_,
+                                  asked, what, text_of(statistics_), why, list.empty() ? "none" : list, more));
   }
 
   std::shared_ptr<Context> context_;
   QueueHandle queue_;
   std::int64_t max_allocation_;
   std::string device_;
+  bool limit_is_asked_for_;
   bool exact_;
   std::int64_t alignment_;
   bool on_host_;
@@ -236,9 +242,11 @@ class CachingAllocator : public Allocator {
 
 }  // namespace
 
-std::shared_ptr<Allocator> make_allocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, std::int64_t limit) {
+std::shared_ptr<Allocator> make_allocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, MemoryLimit limit) {
   return std::make_shared<CachingAllocator>(std::move(context), queue, profile, limit);
 }
+
+std::string text_of(const MemoryStatistics& s) { return fmt::format("{} held, {} on the device, limit {}", s.in_use, s.of_device, s.limit); }
 
 cl_mem memory_of(const Region& region) {
   if (!region.block) return nullptr;  // an argument that is not there

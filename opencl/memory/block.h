@@ -33,8 +33,13 @@ struct Block {
 /// OpenCL memory object of a region: that of the block for all requested bytes or an empty region, else a sub-buffer, which is cached in the block.
 cl_mem memory_of(const Region& region);
 
+/// Bytes that an allocator may hold.
+struct MemoryLimit {
+  std::int64_t bytes = 0;
+  bool is_asked_for = false;  // else it follows from the device and the machine
+};
+
 /// Makes an allocator. It keeps context and queue alive, so that buffers may outlive their device.
-/// @param limit  number of bytes that it may hold
-std::shared_ptr<Allocator> make_allocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, std::int64_t limit);
+std::shared_ptr<Allocator> make_allocator(std::shared_ptr<Context> context, cl_command_queue queue, const DeviceProfile& profile, MemoryLimit limit);
 
 }  // namespace gemel::opencl

@@ -49,12 +49,15 @@ struct Scratch {
 };
 
 struct MemoryStatistics {
-  std::int64_t limit = 0;   // limit on bytes held
-  std::int64_t in_use = 0;  // bytes in live buffers
-  std::int64_t cached = 0;  // bytes cached for later requests
+  std::int64_t of_device = 0;  // bytes that the device has, as its driver states
+  std::int64_t limit = 0;      // limit on bytes held
+  std::int64_t in_use = 0;     // bytes in live buffers
+  std::int64_t cached = 0;     // bytes cached for later requests
   std::int64_t peak_in_use = 0;
   std::int64_t requests = 0, hits = 0;
 };
+/// "12 held, 56 on the device, limit 34": in bytes
+std::string text_of(const MemoryStatistics& statistics);
 
 /// Caching allocator of OpenCL buffers. Caches freed blocks by size; empties the cache at the limit, or when the device refuses, before it fails.
 /// Exact mode (GEMEL_ALLOCATOR=exact): each request gets a new buffer of exactly its size, so that memory checkers see every overrun.

@@ -1,5 +1,7 @@
 #include "engine/graph/run/memory_plan.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 
@@ -107,6 +109,13 @@ std::int64_t lowest_gap(std::vector<std::pair<std::int64_t, std::int64_t>> occup
   return within_slab(from);
 }
 
+/// What an instruction makes in a slot: "layer1.0.conv1: conv2d: float32 [64, 56, 56, 64]".
+std::string made_at(const Program& program, int slot, std::int64_t instruction) {
+  const Program::Instruction& step = program.code[at(instruction)];
+  const auto it = std::ranges::find(step.outputs, slot, &Program::Use::slot);
+  return fmt::format("{}{}{}: {}", step.scope, step.scope.empty() ? "" : ": ", step.op->name, it == step.outputs.end() ? "a tensor" : to_string(it->spec));
+}
+
 /// Slots that an arena has, less those that take over another's memory.
 std::vector<int> placed_by_themselves(const std::vector<Life>& lives, const std::vector<bool>& outside) {
   std::vector<int> out;
@@ -133,8 +142,8 @@ MemoryPlan plan_memory(const Program& program, std::int64_t alignment, std::int6
   for (int s : order) {
     const Life& life = lives[at(s)];
     if (life.bytes > slab)
-      throw MemoryError("plan: a tensor of " + std::to_string(life.bytes) + " bytes is larger than the device's largest buffer, " +
-                        std::to_string(max_slab_bytes));
+      throw MemoryError(fmt::format("{}: {} bytes are more than the device's largest buffer, of {}; accepted: a smaller batch, input or model",
+                                    made_at(program, s, life.first), life.bytes, max_slab_bytes));
     std::vector<std::pair<std::int64_t, std::int64_t>> occupied;
     placed.each_beside(life, [&](int p) { occupied.emplace_back(offset[at(p)], offset[at(p)] + lives[at(p)].bytes); });
     offset[at(s)] = lowest_gap(std::move(occupied), life.bytes, slab);

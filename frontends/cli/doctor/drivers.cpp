@@ -119,7 +119,10 @@ bool is_asked_for(const opencl::PlatformInfo& platform) {
 
 std::string names_of(const std::vector<opencl::PlatformInfo>& platforms) {
   std::vector<std::string> out;
-  for (const auto& p : platforms) out.push_back(fmt::format("{}, {}{}", p.name, trimmed(p.version), p.devices.empty() ? ", no device" : ""));
+  for (const auto& p : platforms) {
+    const char* const none = p.name == "rusticl" ? ", no device of a driver that RUSTICL_ENABLE names (radeonsi: AMD, iris: Intel)" : ", no device";
+    out.push_back(fmt::format("{}, {}{}", p.name, trimmed(p.version), p.devices.empty() ? none : ""));
+  }
   return fmt::format("{}", fmt::join(out, "; "));
 }
 

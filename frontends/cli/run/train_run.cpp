@@ -1,6 +1,7 @@
 #include "frontends/cli/run/train_run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -79,10 +80,20 @@ train::Trainer::End TrainRun::trained() {
     help(*loader_, validation_.get());
     return train::Trainer::End::done;
   } catch (const MemoryError& e) {
-    const std::string room = where_there_is_room();
-    if (room.empty()) throw;
-    throw MemoryError(fmt::format("{}; {}", e.what(), room));
+    std::string text = e.what();
+    for (const std::string& more : {what_holds_less(), where_there_is_room()})
+      if (!more.empty()) text += "; " + more;
+    throw MemoryError(text);
   }
+}
+
+/// Options that were not given and take less memory for the same model and batch.
+std::string TrainRun::what_holds_less() const {
+  const auto has_blocks = [&](const domains::Domain* d) { return std::ranges::count(d->models(), options_.model) > 0 && d->has_blocks(options_.model); };
+  std::vector<std::string> options;
+  if (options_.recompute == models::RecomputedParts::none && std::ranges::any_of(domains::all(), has_blocks)) options.emplace_back("--recompute blocks");
+  if (options_.accumulate == 1 && !strategy().splits_model() && batch_samples() > copies()) options.emplace_back("--accumulate 2");
+  return options.empty() ? "" : fmt::format("{} takes less", fmt::join(options, " or "));
 }
 
 std::string TrainRun::where_there_is_room() const {

@@ -54,6 +54,7 @@ class TrainRun : private train::Reporter {
   std::int64_t micro_batches(std::int64_t samples) const { return strategy().micro_batches(samples, job_.size(), options_.accumulate); }
   void save_weights();
   train::Trainer::End trained();
+  std::string what_holds_less() const;
   std::string where_there_is_room() const;
   void tell_loaded(const nn::Loaded& loaded) const;
   void make_trainer();

@@ -40,6 +40,14 @@ TEST_F(EnvironmentRefusals, no_emulator_stands_in_for_a_pocl_that_cannot_write_i
   EXPECT_NE(o.err.find("the memory limit is reached"), std::string::npos) << "it goes on as it would: " << o.err;
 }
 
+TEST_F(EnvironmentRefusals, where_rusticl_shows_no_card_the_variable_is_named_by_which_it_does) {
+  if (std::ranges::none_of(opencl::platforms(), [](const auto& p) { return p.name == "rusticl"; })) GTEST_SKIP() << "rusticl is not installed";
+  const auto no_driver = [] { ::setenv("RUSTICL_ENABLE", "", 1); };
+  expect_refused(training({"--platform", "rusticl"}), 1, "; rusticl shows the cards of drivers that RUSTICL_ENABLE names: radeonsi (AMD), iris (Intel)",
+                 no_driver);
+  expect_refused(training({"--platform", "rusticl", "--device", "gpu"}), 1, "RUSTICL_ENABLE", no_driver);
+}
+
 TEST_F(EnvironmentRefusals, a_cache_folder_that_was_asked_for_and_cannot_be_made_is_named) {
   for (const std::vector<std::string>& words : {training({}), {"devices"}})
     expect_refused(words, 1, "gemel: GEMEL_CACHE_DIR: /proc/none/pocl/", [] {

@@ -1,4 +1,6 @@
 // Commands and events of the stub driver: a command is finished when its call returns, also where it waits for a user event.
+#include <span>
+
 #include "tests/support/stub_driver/stub_objects.h"
 
 namespace stub {
@@ -7,7 +9,10 @@ namespace {
 /// Ends a call that enqueues a command.
 cl_int enqueued(const char* function, cl_event* event) {
   if (const cl_int failed = failure(function); failed != CL_SUCCESS) return failed;
-  if (event) *event = new _cl_event;
+  const cl_int status = failure("command");
+  if (!event) return CL_SUCCESS;
+  *event = new _cl_event;
+  (*event)->status = status;  // of one that has run: CL_COMPLETE
   return CL_SUCCESS;
 }
 
@@ -46,7 +51,13 @@ cl_int marker(cl_command_queue, cl_uint, const cl_event*, cl_event* event) { ret
 cl_int barrier(cl_command_queue, cl_uint, const cl_event*, cl_event* event) { return enqueued("clEnqueueBarrierWithWaitList", event); }
 cl_int flush(cl_command_queue) { return failure("clFlush"); }
 cl_int finish(cl_command_queue) { return failure("clFinish"); }
-cl_int wait_for(cl_uint, const cl_event*) { return failure("clWaitForEvents"); }
+cl_int wait_for(cl_uint count, const cl_event* events) {
+  for (const cl_event event : std::span(events, count)) {
+    const std::lock_guard lock(event->mutex);
+    if (event->status < 0) return CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+  }
+  return failure("clWaitForEvents");
+}
 
 cl_event create_user_event(cl_context, cl_int* code) {
   const cl_int failed = failure("clCreateUserEvent");
@@ -90,6 +101,8 @@ cl_int event_info(cl_event event, cl_event_info what, std::size_t room, void* to
 }
 
 cl_int event_times(cl_event event, cl_profiling_info, std::size_t room, void* to, std::size_t* needed) {
+  const std::lock_guard lock(event->mutex);
+  if (event->status != CL_COMPLETE) return CL_PROFILING_INFO_NOT_AVAILABLE;
   return give(static_cast<cl_ulong>(event->at_ns), room, to, needed);
 }
 

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <map>
 
 #include "tests/support/stub_driver/stub_objects.h"
@@ -40,13 +41,16 @@ struct Failure {
   std::string function;
   int call = 0;
   cl_int code = CL_SUCCESS;
+  int count = std::numeric_limits<int>::max();
 };
 Failure read_failure() {
   const std::string given = from_environment("GEMEL_STUB_FAIL");
   const std::size_t first = given.find(':'), second = given.find(':', first + 1);
   if (given.empty()) return {};
   if (second == std::string::npos) refuse("GEMEL_STUB_FAIL", given);
-  return {given.substr(0, first), std::atoi(given.c_str() + first + 1), std::atoi(given.c_str() + second + 1)};
+  Failure out{given.substr(0, first), std::atoi(given.c_str() + first + 1), std::atoi(given.c_str() + second + 1)};
+  if (const std::size_t third = given.find(':', second + 1); third != std::string::npos) out.count = std::atoi(given.c_str() + third + 1);
+  return out;
 }
 
 cl_int get_platforms(cl_uint room, cl_platform_id* out, cl_uint* count) {
@@ -243,8 +247,9 @@ const Facts& facts() {
 cl_int failure(const char* function) {
   static const Failure wanted = read_failure();
   static std::atomic<int> calls = 0;
-  if (wanted.function != function || ++calls < wanted.call) return CL_SUCCESS;
-  return wanted.code;
+  if (wanted.function != function) return CL_SUCCESS;
+  const int failed = ++calls - wanted.call;
+  return failed >= 0 && failed < wanted.count ? wanted.code : CL_SUCCESS;
 }
 
 std::int64_t nanoseconds() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count(); }

@@ -58,8 +58,9 @@ struct Facts {
 };
 const Facts& facts();
 
-/// The code with which a call of this function fails now; CL_SUCCESS: it does not. GEMEL_STUB_FAIL ("clFinish:3:-5") names a function, its
-/// first call that fails, as all later ones do, and how.
+/// The code with which a call of this function fails now; CL_SUCCESS: it does not. GEMEL_STUB_FAIL ("clFinish:3:-5:1") names a function, its
+/// first call that fails, how, and how many of them (without a number: all later ones too). The function "command" is what runs behind the calls: its
+/// event ends with the code.
 cl_int failure(const char* function);
 
 std::int64_t nanoseconds();
