@@ -342,6 +342,9 @@ class ClDevice : public Device {
     if (code != CL_SUCCESS)
       last_work_->check(code, "clEnqueueNDRangeKernel", fmt::format("{} in groups of {} x {} x {}", kernel.name, local[0], local[1], local[2]));
     last_work_->note(kernel.name.c_str());
+    // A driver may keep what is enqueued until a flush: a card would begin a step when the host has enqueued all of it.
+    constexpr unsigned kLaunchesOfFlush = 16;
+    if (profile_.runs_items_in_lanes() && ++launches_ % kLaunchesOfFlush == 0) last_work_->check(clFlush(queue_.get()), "clFlush");
   }
   void enqueue_copy(const Region& from, const Region& to) {
     require_room("copy", from.bytes, to.bytes);
@@ -462,6 +465,7 @@ class ClDevice : public Device {
   std::deque<std::pair<EventHandle, std::shared_ptr<const std::vector<std::byte>>>> staged_;
   std::shared_ptr<LastWork> last_work_ = std::make_shared<LastWork>();
   bool timing_ = false, can_sample_ = false;
+  unsigned launches_ = 0;
   WorkTimes times_{mutex_, *last_work_};
 };
 
