@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -14,6 +15,8 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/core/tcp_stream.hpp>
 #include <boost/beast/http.hpp>
+#include <cstdint>
+#include <limits>
 #include <list>
 #include <utility>
 
@@ -99,7 +102,7 @@ struct HttpServer::Impl {
     for (bool goes_on = true; goes_on;) {
       http::request_parser<http::empty_body> parser;
       parser.header_limit(kMostHeader);
-      parser.body_limit(0);
+      parser.body_limit(std::numeric_limits<std::uint64_t>::max());  // none is read: its header tells what a request is refused for
       error_code error;
       c.is_waited_for = true;
       c.stream.expires_after(options.request_time);
@@ -126,14 +129,23 @@ struct HttpServer::Impl {
       Message out = message(response_to(request, has_body), goes_on);
       goes_on = co_await send(c, out, is_head) && goes_on;
     }
-    error_code ignored;
-    c.stream.socket().shutdown(tcp::socket::shutdown_send, ignored);
+    co_await end(c);
+  }
+
+  /// Lets the last answer arrive: to close while some of the client's bytes are unread would reset the connection, and the client may lose what it was told.
+  asio::awaitable<void> end(Connection& c) const {
+    constexpr std::size_t kMostUnread = 1 << 20;
+    error_code error;
+    c.stream.socket().shutdown(tcp::socket::shutdown_send, error);
+    c.is_waited_for = true;  // it goes where there are too many
+    c.stream.expires_after(options.request_time);
+    std::array<char, 4096> unread;
+    for (std::size_t bytes = 0; !error && bytes < kMostUnread;) bytes += co_await c.stream.async_read_some(asio::buffer(unread), into(error));
   }
 
   /// 0: nobody is there to be told
   static unsigned status_of(const error_code& error) {
     if (error == http::error::header_limit || error == http::error::buffer_overflow) return 431;
-    if (error == http::error::body_limit) return 413;
     if (error.category() == make_error_code(http::error::bad_method).category() && error != http::error::end_of_stream && error != http::error::partial_message)
       return 400;
     return 0;

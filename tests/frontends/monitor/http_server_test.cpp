@@ -110,6 +110,26 @@ TEST_F(MonitorServer, other_methods_bodies_and_hosts_are_refused_before_anything
   EXPECT_EQ(status("/"), 200);
 }
 
+TEST_F(MonitorServer, a_method_that_writes_is_refused_as_such_whatever_its_body) {
+  begin();
+  const std::string large(3 << 20, 'b');
+  for (const std::string& body :
+       {std::string("Content-Length: 0\r\n\r\n"), std::string("Content-Length: 5\r\n\r\nhello"), std::string("Content-Length: 99999999999\r\n\r\nhello"),
+        std::string("Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
+        "Content-Length: " + std::to_string(large.size()) + "\r\n\r\n" + large.substr(0, 200000)})
+    for (const char* method : {"POST", "PUT", "DELETE", "PATCH", "BREW"}) {
+      HttpClient client(port());
+      client.send(std::string(method) + " / HTTP/1.1\r\nHost: localhost\r\n" + body);
+      client.end_sending();
+      const std::string all = client.receive_all();
+      EXPECT_EQ(status_of(all), 405) << method << " " << body.substr(0, 60);
+      EXPECT_NE(all.find("\r\nAllow: GET, HEAD\r\n"), std::string::npos) << all;
+      EXPECT_EQ(body_of(all), "this is read-only; accepted: GET, HEAD\n");
+    }
+  EXPECT_EQ(asked_, 0);
+  EXPECT_EQ(status("/"), 200);
+}
+
 TEST_F(MonitorServer, fifty_clients_hear_of_every_new_version) {
   begin({.event_every = milliseconds(10)});
   std::vector<std::unique_ptr<HttpClient>> clients;
