@@ -41,6 +41,7 @@ struct MemorySharers {
 
 struct DeviceProfile {
   std::string platform, name, vendor, version, driver;
+  std::string pretended;  // the GPU that it pretends to be (opencl/device/pretended_gpu.h), "h100" or "a GPU"; empty: none
   DeviceKind kind = DeviceKind::cpu;
   bool is_emulator = false;              // a software stand-in for other hardware (llvmpipe, oclgrind): preferred last
   std::int64_t longest_loop = kAnyLoop;  // iterations of all loops of one work-item that an emulator runs

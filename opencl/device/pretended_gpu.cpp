@@ -37,11 +37,11 @@ const std::map<std::string_view, Fact>& facts() {
   return known;
 }
 
-[[noreturn]] void refuse(std::string_view what) {
+[[noreturn]] void refuse(std::string_view what, std::string_view given_by) {
   std::vector<std::string> numbers, names;
   for (const auto& [name, fact] : facts()) numbers.push_back(fmt::format("{}=N with N from {} to {}", name, fact.least, fact.most));
   for (const KnownGpu& gpu : known_gpus()) names.emplace_back(gpu.name);
-  throw UsageError(fmt::format("GEMEL_PRETEND: '{}' is given; accepted: gpu, and behind a colon, with commas between them: {}; name=GPU with GPU one of {}",
+  throw UsageError(fmt::format("{}: '{}' is given; accepted: gpu, and behind a colon, with commas between them: {}; name=GPU with GPU one of {}", given_by,
                                what, fmt::join(numbers, ", "), fmt::join(names, ", ")));
 }
 
@@ -53,6 +53,7 @@ bool apply(DeviceProfile& p, std::string_view item) {
   if (word == "name") {
     const auto gpu = std::ranges::find(known_gpus(), value, &KnownGpu::name);
     if (gpu == known_gpus().end()) return false;
+    p.pretended = gpu->name;
     p.compute_units = gpu->units;
     p.sub_group_width = gpu->wave;
     p.max_group_size = std::min(p.max_group_size, gpu->group);
@@ -74,21 +75,22 @@ bool apply(DeviceProfile& p, std::string_view item) {
 
 }  // namespace
 
-void pretend(DeviceProfile& profile, std::string_view what) {
+void pretend(DeviceProfile& profile, std::string_view what, std::string_view given_by) {
   if (what.empty()) return;
   constexpr std::string_view kGpu = "gpu";
-  if (!what.starts_with(kGpu)) refuse(what);
+  if (!what.starts_with(kGpu)) refuse(what, given_by);
   DeviceProfile p = profile;
+  p.pretended = "a GPU";
   p.kind = DeviceKind::gpu;
   p.simd_width = 1;
   p.cache_bytes = p.unit_cache_bytes = 0;
   set_local(p, std::max<std::int64_t>(p.local_bytes, 1));
   char before = ':';
   for (std::string_view rest = what.substr(kGpu.size()); !rest.empty(); before = ',') {
-    if (rest.front() != before) refuse(what);
+    if (rest.front() != before) refuse(what, given_by);
     const std::string_view item = rest.substr(1, rest.find(',', 1) - 1);
     rest.remove_prefix(1 + item.size());
-    if (!apply(p, item)) refuse(what);
+    if (!apply(p, item)) refuse(what, given_by);
   }
   if (p.stated_gflops > 0 && p.stated_gbs > 0) p.flops_a_byte = p.stated_gflops / p.stated_gbs;
   profile = std::move(p);

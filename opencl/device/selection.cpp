@@ -120,7 +120,7 @@ DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   p.max_group_size = static_cast<std::int64_t>(device_info<std::size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE));
   p.base_alignment_bytes = std::max<std::int64_t>(64, device_info<cl_uint>(device, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8);
   set_known_facts(p);
-  pretend(p, from_environment("GEMEL_PRETEND"));
+  pretend(p, from_environment(kPretendVariable));
   return p;
 }
 

@@ -16,6 +16,7 @@
 #include "frontends/cli/options/model_options.h"
 #include "frontends/cli/run/counted_step.h"
 #include "frontends/cli/run/planned_step.h"
+#include "opencl/device/pretended_gpu.h"
 
 namespace gemel::cli {
 namespace {
@@ -36,6 +37,13 @@ Work parse_work(const std::string& text) {
   if (text == "train") return Work::train;
   if (text == "infer") return Work::infer;
   throw UsageError(fmt::format("--work: '{}' is given; accepted: train, infer", text));
+}
+
+/// @throws UsageError in the option's name
+void pretend_by_option(const std::string& pretence) {
+  opencl::DeviceProfile any;
+  opencl::pretend(any, pretence, "--pretend");
+  ::setenv(opencl::kPretendVariable, pretence.c_str(), 1);
 }
 
 double in(double unit, std::int64_t number) { return static_cast<double>(number) / unit; }
@@ -112,7 +120,7 @@ int roofline(const Arguments& arguments) {
   const std::int64_t batch = whole_number(v, "batch-size", 1, 1e6), rows = whole_number(v, "rows", 0, 1e6);
   const Work work = parse_work(v["work"].as<std::string>());
   const Frontend frontend = frontend_option(v);
-  if (const auto& pretence = v["pretend"].as<std::string>(); !pretence.empty()) ::setenv("GEMEL_PRETEND", pretence.c_str(), 1);
+  if (const auto& pretence = v["pretend"].as<std::string>(); !pretence.empty()) pretend_by_option(pretence);
   Session session(opencl::Device::open(device_options(v)));
   const opencl::DeviceProfile& profile = session.device().profile();
   const auto workload = made_up_once(of_run, batch).open();

@@ -86,6 +86,9 @@ Frontend parse_frontend(const std::string& name) {
   return name == "graph" ? Frontend::graph : Frontend::eager;
 }
 
-void say_device(const opencl::DeviceProfile& p) { say("device: {} ({}, {} unit{})\n", p.name, p.platform, p.compute_units, p.compute_units == 1 ? "" : "s"); }
+void say_device(const opencl::DeviceProfile& p) {
+  const std::string name = p.pretended.empty() ? p.name : fmt::format("{}, as which {} poses", p.pretended, p.name);
+  say("device: {} ({}, {} unit{})\n", name, p.platform, p.compute_units, p.compute_units == 1 ? "" : "s");
+}
 
 }  // namespace gemel::cli

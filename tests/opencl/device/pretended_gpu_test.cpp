@@ -33,7 +33,9 @@ TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
   DeviceProfile p{.compute_units = 2, .simd_width = 16, .shares_host_memory = true};
   pretend(p, "");
   EXPECT_TRUE(p.is_cpu());
+  EXPECT_EQ(p.pretended, "");
   pretend(p, "gpu:units=60");
+  EXPECT_EQ(p.pretended, "a GPU");
   EXPECT_FALSE(p.is_cpu());
   EXPECT_EQ(p.compute_units, 60);
   EXPECT_EQ(p.simd_width, 1);
@@ -61,6 +63,7 @@ TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
   EXPECT_EQ(p.stated_gflops, 23'100);
   EXPECT_EQ(p.stated_gbs, 900);
   EXPECT_EQ(p.flops_a_byte, 23'100.0 / 900);
+  EXPECT_EQ(p.pretended, "mi100");
   const DeviceProfile before = p;
   for (const char* wrong : {"cpu",
                             "gp",

@@ -55,11 +55,23 @@ TEST_F(RooflineCommand, a_graph_launches_less_than_eager_and_inference_less_than
   EXPECT_LT(launches({"--frontend", "graph", "--work", "infer"}), graph);
 }
 
+TEST_F(RooflineCommand, names_the_device_that_it_counts_for_and_the_one_that_poses_as_it) {
+  const Words given{"roofline", "--model", "lenet", "--input", "1x32x32", "--batch-size", "8"};
+  const std::string here = run(joined(given, {"--pretend", "gpu:units=7,gflops=10,gbs=10"})).err, h100 = run(joined(given, {"--pretend", kGpu})).err;
+  ASSERT_TRUE(here.starts_with("device: a GPU, as which ")) << here;
+  const std::string real = here.substr(24, here.find(" poses (") - 24);
+  EXPECT_TRUE(h100.starts_with("device: h100, as which " + real + " poses (")) << h100;
+  EXPECT_NE(h100.find(", 132 units)\n"), std::string::npos) << h100;
+}
+
 TEST_F(RooflineCommand, refuses_a_pretence_and_a_work_that_are_none) {
   const Words given{"roofline", "--model", "lenet"};
   const Outcome pretence = run(joined(given, {"--pretend", "gpu:name=h99"}));
   EXPECT_EQ(pretence.status, 2);
-  EXPECT_NE(pretence.err.find("'gpu:name=h99' is given; accepted: gpu"), std::string::npos) << pretence.err;
+  EXPECT_TRUE(pretence.err.starts_with("gemel: --pretend: 'gpu:name=h99' is given; accepted: gpu")) << pretence.err;
+  const Outcome variable = run(given, [] { ::setenv("GEMEL_PRETEND", "h100", 1); });
+  EXPECT_EQ(variable.status, 2);
+  EXPECT_NE(variable.err.find("GEMEL_PRETEND: 'h100' is given; accepted: gpu"), std::string::npos) << variable.err;
   const Outcome work = run(joined(given, {"--work", "both"}));
   EXPECT_EQ(work.status, 2);
   EXPECT_NE(work.err.find("--work: 'both' is given; accepted: train, infer"), std::string::npos) << work.err;
