@@ -8,6 +8,7 @@
 #include "datasets/pictures/picture_dataset.h"
 #include "engine/base/accepted.h"
 #include "engine/base/error.h"
+#include "engine/base/files/file.h"
 #include "frontends/models/config_file.h"
 
 /// All domains, a line each, in the order of the help.
@@ -58,23 +59,40 @@ void refuse_others(const Domain& domain, const RunOptions& options, OptionUse mo
         refuse(options, {option->name}, fmt::format("--model {}, which {}", options.text("model"), domain.takes));
 }
 
+/// That --config, where the domain takes it, is the name of a configuration or a file.
+void check_config(const Domain& domain, const RunOptions& options) {
+  if (!std::ranges::count(domain.options, &kConfig)) return;
+  const std::string& config = options.text(kConfig.name);
+  const std::vector<std::string> names(models::kConfigNames.begin(), models::kConfigNames.end());
+  if (std::ranges::count(names, config) || is_there(config)) return;
+  const std::string near = nearest(config, names);
+  throw UsageError(fmt::format("--config: '{}' is neither known nor a file{}; accepted: {}, or a config.json", config,
+                               near.empty() ? "" : fmt::format(", did you mean '{}'?", near), fmt::join(names, ", ")));
+}
+
+/// What is known of the options of a model before anything is opened.
+void check_options(const Domain& domain, const RunOptions& options, OptionUse most) {
+  refuse_others(domain, options, most);
+  check_config(domain, options);
+}
+
 }  // namespace
 
 OpenWorkload read(const RunOptions& options) {
   const Domain& domain = of_model(options);
-  refuse_others(domain, options, OptionUse::data_set);
+  check_options(domain, options, OptionUse::data_set);
   return domain.read(options);
 }
 
 std::vector<MadeUp> made_up(const RunOptions& options, std::int64_t samples) {
   const Domain& domain = of_model(options);
-  refuse_others(domain, options, OptionUse::model);
+  check_options(domain, options, OptionUse::model);
   return domain.made_up(options, samples);
 }
 
 InferRequest infer(const RunOptions& options) {
   const Domain& domain = of_model(options);
-  refuse_others(domain, options, OptionUse::inputs);
+  check_options(domain, options, OptionUse::inputs);
   return domain.infer(options);
 }
 

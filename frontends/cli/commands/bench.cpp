@@ -79,11 +79,8 @@ po::options_description bench_options(bool lists) {
 Json listed(const std::vector<std::string>& words) { return words.size() == 1 ? Json(words.front()) : Json(words); }
 
 /// The whole command's spec: what the line says, before what the file says, before what neither says.
-Json spec_of_line(const Arguments& arguments) {
-  const po::options_description options = bench_options(true);
-  po::positional_options_description positional;
-  positional.add("work", 1);
-  const auto v = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", options, arguments, positional);
+/// @param v  the line as parsed by these options
+Json spec_of_line(const po::variables_map& v, const po::options_description& options, const Arguments& arguments) {
   Json all = spec_of("bench", options, v);
   for (const char* key : kListed) all[key] = listed(split_at_commas(all[key].get<std::string>()));
   const std::vector<std::int64_t> batches = whole_numbers(v, "batch-size", 1, 1'000'000);
@@ -103,7 +100,6 @@ Json spec_of_line(const Arguments& arguments) {
   for (const auto& [key, value] : all.items())
     if (value.is_array() && key != "env" && std::ranges::find(kOfCase, key) == kOfCase.end())
       throw UsageError(fmt::format("spec: {}: a list is given; accepted: one value, which all cases share", key));
-  print_if_asked(v, all);
   return all;
 }
 
@@ -128,11 +124,42 @@ BenchCase case_of(Json spec) {
   const domains::RunOptions of_run = run_options(v);
   c.recompute = recompute_option(of_run);
   const domains::MadeUp data = made_up_once(of_run, c.batch_size);
-  c.with = data.open();
+  c.open = data.open;
   c.input = data.input;
   spec["input"] = data.input;
   c.spec = resolved(std::move(spec), c.optimizer);
   return c;
+}
+
+/// All that a line asks for.
+struct BenchOptions {
+  Json spec;  // of all cases: a key may hold a list
+  std::vector<BenchCase> cases;
+  CommonOptions common;
+  BenchLength length{};
+  ParallelOptions parallel;
+  bool no_sync = false;
+  std::string file;  // of results; empty: none
+};
+
+/// Nothing of the cases is opened yet. @throws HelpWanted after printing the spec, where that is asked for
+BenchOptions parse_bench_options(const Arguments& arguments) {
+  const po::options_description of_line = bench_options(true), of_case = bench_options(false);
+  po::positional_options_description positional;
+  positional.add("work", 1);
+  const auto line = parse("bench", "Measures training or inference: every model with every input, batch size and front end.", of_line, arguments, positional);
+  BenchOptions o{.spec = spec_of_line(line, of_line, arguments)};
+  for (const Json& one : single_specs(o.spec, {"env", "variant"})) o.cases.push_back(case_of(one));
+  const auto v = parse("bench", "", of_case, words_of_spec(o.cases.front().spec, of_case));  // what all cases share
+  o.common = common_options(v);
+  o.length = {whole_number(v, "warmup", 1, 1e6), whole_number(v, "runs", 1, 1e6)};
+  o.parallel = parallel_options(v);
+  o.no_sync = v["no-sync"].as<bool>();
+  o.file = v["json"].as<std::string>();
+  if (o.no_sync && o.parallel.strategy->ranks_are() == RanksAre::one_process)
+    throw UsageError("bench: --no-sync is given without --parallel; accepted: with it");
+  print_if_asked(line, o.spec);
+  return o;
 }
 
 /// @throws UsageError where a case cannot be shared by so many ranks
@@ -253,15 +280,11 @@ nlohmann::ordered_json measured(RunScope& run, Job& job, BenchCase& c, const Ben
   }
 }
 
-struct BenchOrder {
-  BenchLength length;
-  std::string file;  // of results; empty: none
-  bool no_sync;
-};
-
-void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const BenchOrder& order) {
-  if (!order.file.empty()) check_can_write(order.file);
-  share(cases, job, order.no_sync);
+void run_cases(RunScope& run, Job& job, BenchOptions options) {
+  const std::string file = job.rank() == 0 ? options.file : "";
+  std::vector<BenchCase>& cases = options.cases;
+  if (!file.empty()) check_can_write(file);
+  share(cases, job, options.no_sync);
   if (job.communication()) {
     std::vector<distributed::Setting> settings = settings_of(cases.front().spec);
     for (std::size_t i = 1; i < cases.size(); ++i) settings.push_back({fmt::format("case {}", i + 1), cases[i].name()});
@@ -275,8 +298,8 @@ void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Benc
   std::size_t width = 4;
   for (const BenchCase& c : cases) width = std::max(width, c.name().size());
   print_head(width);
-  BenchReport report(run, order.file, cases.size());
-  for (BenchCase& c : cases) report.add(measured(run, job, c, order.length, width));
+  BenchReport report(run, file, cases.size());
+  for (BenchCase& c : cases) report.add(measured(run, job, c, options.length, width));
   join_traces(run, job);
   run.summary()["cases"] = report.lines();
   if (std::ranges::all_of(report.lines(), [](const auto& line) { return line.contains("error_occurred"); })) {
@@ -290,23 +313,15 @@ void run_cases(RunScope& run, Job& job, std::vector<BenchCase> cases, const Benc
 
 }  // namespace
 
-Json bench_spec(const Arguments& arguments) { return spec_of_line(arguments); }
+Json bench_spec(const Arguments& arguments) { return parse_bench_options(arguments).spec; }
 
 int bench(const Arguments& arguments) {
   require_launched(arguments);
-  const Json all = spec_of_line(arguments);
-  std::vector<BenchCase> cases;
-  for (const Json& one : single_specs(all, {"env", "variant"})) cases.push_back(case_of(one));
-  const po::options_description options = bench_options(false);
-  const auto v = parse("bench", "", options, words_of_spec(cases.front().spec, options));  // what all cases share
-  const CommonOptions common = common_options(v);
-  const BenchLength length{whole_number(v, "warmup", 1, 1e6), whole_number(v, "runs", 1, 1e6)};
-  const ParallelOptions parallel = parallel_options(v);
-  const bool no_sync = v["no-sync"].as<bool>();
-  if (no_sync && parallel.strategy->ranks_are() == RanksAre::one_process) throw UsageError("bench: --no-sync is given without --parallel; accepted: with it");
-  return run_job(parallel, common.device, [&](Job& job) {
-    RunScope run(of_rank(common, job), "bench", arguments, {{"spec", all}});
-    return run.carry_out([&] { run_cases(run, job, cases, {length, job.rank() == 0 ? v["json"].as<std::string>() : "", no_sync}); });
+  BenchOptions options = parse_bench_options(arguments);
+  for (BenchCase& c : options.cases) c.with = c.open();  // once for all ranks that are threads
+  return run_job(options.parallel, options.common.device, [&](Job& job) {
+    RunScope run(of_rank(options.common, job), "bench", arguments, {{"spec", options.spec}});
+    return run.carry_out([&] { run_cases(run, job, options); });
   });
 }
 

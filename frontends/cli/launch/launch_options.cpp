@@ -30,6 +30,7 @@ po::options_description launch_options() {
   option("restarts", po::value<std::int64_t>(),
          "how often train goes on from its newest checkpoint where a process or a machine is lost; needs --checkpoint-dir");
   option("spec", po::value<std::string>(), "a run as JSON, in place of the command that is started; its np, hosts and env where the line has none");
+  option("print-spec", po::bool_switch(), "print the run that is started as JSON, and end");
   option("check", po::bool_switch(), "say whether hosts, MPI, devices, builds, data and checkpoint folder fit, and end without training");
   return options;
 }
@@ -161,15 +162,16 @@ Arguments command_of(Json spec, std::int64_t ranks) {
   return {name, "--spec", spec.dump()};
 }
 
-/// --print-spec of the command that is started.
-void print_if_asked(const LaunchOptions& launch) {
+/// --print-spec of the launch, or of the command that is started.
+void print_if_asked(const LaunchOptions& launch, bool is_asked) {
   const auto asks = [](const std::string& word) { return word == "--print-spec"; };
-  if (std::ranges::none_of(launch.command, asks)) return;
+  if (!is_asked && std::ranges::none_of(launch.command, asks)) return;
   Arguments words(launch.command.begin() + 1, launch.command.end());
   std::erase_if(words, asks);
   Json spec = std::ranges::find(kRunCommands, launch.command.front(), &RunCommand::name)->spec(words);
   spec["np"] = launch.ranks;
   spec["hosts"] = text_of(launch.hosts);
+  spec["env"] = Json::array();
   for (const auto& [name, value] : launch.environment) spec["env"].push_back(name + "=" + value);
   fmt::print("{}\n", spec.dump(1));
   throw HelpWanted();
@@ -213,10 +215,10 @@ LaunchOptions parse_launch(const Arguments& arguments) {
                     text_of(out.hosts), slots, slots));
   for (const std::string& word : v.count("env") ? v["env"].as<Arguments>() : variables_of(spec)) out.environment.push_back(parse_variable(word));
   if (v.count("restarts")) out.restarts = whole_number(v, "restarts", 0, 1e9);
-  check_fits(out);
   if (spec.is_null()) check_parallel(out);
+  print_if_asked(out, v["print-spec"].as<bool>());
+  check_fits(out);
   out.outlives_ranks = outlives_ranks(out.command);
-  print_if_asked(out);
   if (out.restarts || out.checks) read_training(out);
   return out;
 }

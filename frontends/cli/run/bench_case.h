@@ -27,6 +27,7 @@ inline constexpr const char* kNoSync = "no-sync";
 struct BenchCase {
   Json spec;  // with single values: it runs alone to the same case
   Work work = Work::train;
+  domains::OpenWorkload open;                     // makes `with`
   std::shared_ptr<const domains::Workload> with;  // data that are made up, of as many samples as the batch has
   std::string input;                              // "3x224x224" of a picture, "128" tokens of a text, "400" frames of speech, "6040x3706" users and items
   std::int64_t batch_size = 1;                    // of all ranks together

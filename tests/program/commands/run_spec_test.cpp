@@ -131,6 +131,24 @@ TEST_F(Specs, that_are_wrong_are_refused_by_key) {
   expect_refused({"train", "--spec", in_folder("none.json")}, 1, "none.json");
 }
 
+TEST_F(Specs, of_a_benchmark_that_are_wrong_are_refused_before_they_are_printed) {
+  const auto refused = [this](Json changed, const std::string& why) {
+    Json spec{{"command", "bench train"}, {"model", "lenet"}, {"frontend", "graph"}, {"input", "1x32x32"}};
+    spec.update(changed);
+    expect_refused({"bench", "--spec", file_of(spec), "--print-spec"}, 2, why);
+  };
+  refused({{"model", "lenett"}}, "--model: 'lenett' is not accepted, did you mean 'lenet'?; accepted: ");
+  refused({{"optimizer", Json::array({"sgd", "adm"})}}, "--optimizer: 'adm' is not accepted, did you mean 'adam'?; accepted: ");
+  refused({{"frontend", "grap"}}, "--frontend: 'grap' is not accepted, did you mean 'graph'?");
+  refused({{"input", "1x32"}}, "--input: '1x32' is not accepted; accepted: 3 extents");
+  refused({{"runs", "ten"}}, "spec: runs: \"ten\" is not accepted; accepted: a whole number: steps measured");
+  refused({{"runs", 0}}, "--runs: 0 is out of range; accepted: 1 to 1000000");
+  refused({{"model", "bert"}, {"input", "8"}, {"config", "tinny"}},
+          "--config: 'tinny' is neither known nor a file, did you mean 'tiny'?; accepted: tiny, mini, small, base, or a config.json");
+  refused({{"parallel", "dpp"}}, "--parallel: 'dpp' is not accepted, did you mean 'ddp'?");
+  expect_refused({"train", "--model", "bert", "--config", "tinny", "--print-spec"}, 2, "--config: 'tinny' is neither known nor a file, did you mean 'tiny'?");
+}
+
 TEST_F(Specs, of_cases_have_single_values_and_run_alone_to_the_same_case) {
   const Json all{{"command", "bench train"},
                  {"model", "lenet"},
@@ -167,6 +185,15 @@ TEST_F(Specs, say_how_a_run_is_launched) {
   EXPECT_EQ(spec["np"], 2);
   EXPECT_EQ(spec["env"], Json::array({"A_B=c"}));
   expect_refused({"train", "--spec", file_of(spec)}, 2, "accepted: gemel launch --spec FILE");
+  EXPECT_EQ(printed({"launch", "--spec", file_of(spec)}), spec);
+  Json bench{{"command", "bench infer"}, {"model", "lenet"}, {"parallel", "ddp"}, {"np", 1000}, {"env", Json::array({"A_B=c"})}};
+  const Json printed_bench = printed({"launch", "--spec", file_of(bench)});
+  EXPECT_EQ(printed_bench["np"], 1000) << "it may be run elsewhere";
+  EXPECT_EQ(printed_bench["env"], Json::array({"A_B=c"}));
+  bench["np"] = 0;
+  expect_refused({"launch", "--spec", file_of(bench), "--print-spec"}, 2, "spec: np: 0 is out of range; accepted: 1 to ");
+  bench.update({{"np", 2}, {"model", "lenett"}});
+  expect_refused({"launch", "--spec", file_of(bench), "--print-spec"}, 2, "--model: 'lenett' is not accepted, did you mean 'lenet'?");
   expect_refused({"launch", "--spec", file_of(spec), "train"}, 2, "launch: --spec is given with the command train");
   Json short_run = spec;
   short_run.update({{"steps", 2}, {"epochs", nullptr}, {"batch-size", 4}, {"limit", 8}, {"eval-every", 0}, {"log-dir", in_folder("log")}});

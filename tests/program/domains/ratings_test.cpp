@@ -85,7 +85,7 @@ TEST_F(RatingsProgram, that_is_wrong_is_refused_in_one_line) {
   expect_refused({"bench", "train", "--model", "ncf", "--input", "4x4", "--batch-size", "64"}, 2,
                  "synthetic: 64 samples of 4 users and 4 items; accepted: at most 20");
   expect_refused({"train", "--model", "ncf", "--config", "huge"}, 2,
-                 "ncf: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
+                 "--config: 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   const auto text = [this](std::string_view content) { write_text(folder() / "ratings.tsv", content); };
   text("a\t1\nb 2\n");
   expect_refused(train({}), 1, "ratings.tsv, line 2: it has 1 column; accepted: 2 to 4, with tabs between: user, item, rating, time");

@@ -93,7 +93,7 @@ TEST_F(SpeechProgram, that_is_wrong_is_refused_in_one_line) {
   for (const Words& other : others) expect_refused(train(other), 2, other[0] + ": it is given with --model speech, which takes speech; accepted: without it");
   expect_refused(train({"--recompute", "blocks"}), 2, "--recompute: blocks is given with --model speech, which has no repeated blocks; accepted: none");
   expect_refused({"train", "--model", "speech", "--config", "huge"}, 2,
-                 "speech: the configuration 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
+                 "--config: 'huge' is neither known nor a file; accepted: tiny, mini, small, base, or a config.json");
   expect_refused({"bench", "train", "--model", "speech", "--input", "7"}, 2, "--input");
   expect_refused({"summary", "--model", "speech", "--classes", "3"}, 2, "--classes: it is given with --model speech, which takes speech; accepted: without it");
   expect_refused({"infer", "--model", "speech", "--weights", "w", "--text", "a"}, 2,
