@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
+#include "engine/base/shell_quote.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/doctor/health_check.h"
 #include "frontends/cli/doctor/isolated_checks.h"
@@ -15,7 +16,6 @@
 #include "frontends/cli/job/launch_messages.h"
 #include "frontends/cli/launch/mpirun_environment.h"
 #include "frontends/cli/options/arguments.h"
-#include "frontends/cli/system/shell_quote.h"
 
 namespace gemel::cli {
 namespace {

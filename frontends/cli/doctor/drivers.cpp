@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "engine/base/error.h"
+#include "engine/base/shell_quote.h"
 #include "engine/core/session.h"
 #include "engine/device/dispatch.h"
 #include "engine/ops/catalog.h"
 #include "engine/ops/ops.h"
 #include "frontends/cli/doctor/health_check.h"
 #include "frontends/cli/system/find_program.h"
-#include "frontends/cli/system/shell_quote.h"
 #include "opencl/device/device.h"
 #include "opencl/device/icd_loader.h"
 

@@ -11,9 +11,9 @@
 #include <optional>
 #include <vector>
 
+#include "engine/base/shell_quote.h"
 #include "frontends/cli/doctor/health_check.h"
 #include "frontends/cli/launch/mpirun_environment.h"
-#include "frontends/cli/system/shell_quote.h"
 #include "opencl/device/device.h"
 #include "opencl/program/kernel_cache_location.h"
 

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "engine/base/shell_quote.h"
 #include "frontends/cli/doctor/health_check.h"
-#include "frontends/cli/system/shell_quote.h"
 #include "opencl/device/gpu_nodes.h"
 #include "opencl/device/icd_loader.h"
 

@@ -15,13 +15,13 @@
 
 #include "engine/base/error.h"
 #include "engine/base/resource_limits.h"
+#include "engine/base/shell_quote.h"
 #include "frontends/cli/doctor/health_check.h"
 #include "frontends/cli/job/job.h"
 #include "frontends/cli/launch/hosts.h"
 #include "frontends/cli/launch/mpirun.h"
 #include "frontends/cli/launch/mpirun_environment.h"
 #include "frontends/cli/system/find_program.h"
-#include "frontends/cli/system/shell_quote.h"
 #include "opencl/device/device.h"
 #include "parallel/transport/mpi_communicator.h"
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace gemel::cli {
+namespace gemel {
 
 /// Returns the word as a shell reads it, in quotes if it needs them.
 inline std::string shell_word(const std::string& word) {
@@ -14,4 +14,4 @@ inline std::string shell_word(const std::string& word) {
   return out + "'";
 }
 
-}  // namespace gemel::cli
+}  // namespace gemel
