@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -56,6 +57,7 @@ Job::Job(const ParallelOptions& options) : options_(options) {
     throw UsageError(
         fmt::format("--parallel {0}: mpirun did not start this process; accepted: gemel launch --np 2 train --parallel {0} ...", strategy().name()));
   launched_ = Launched::here();
+  if (launched_.joins_streams) message_stream() = stdout;
   become_rank(parallel::mpi_communicator, launch->rank);
   try {
     watch_others();

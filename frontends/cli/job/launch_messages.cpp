@@ -57,7 +57,7 @@ Json ToldLoss::json() const {
 ToldLoss ToldLoss::of(const Json& json) { return {json.at("told_by").get<int>(), LostRank::of(json)}; }
 
 std::string Launched::text() const {
-  Json out{{"checks", checks}, {"restart", restart}, {"survives", survives}, {"losses", losses}};
+  Json out{{"checks", checks}, {"restart", restart}, {"survives", survives}, {"joins_streams", joins_streams}, {"losses", losses}};
   if (lost) out["lost"] = lost->json();
   return text_of(out);
 }
@@ -73,6 +73,7 @@ Launched Launched::here() {
     Launched out{.checks = json.at("checks").get<bool>(),
                  .restart = json.at("restart").get<int>(),
                  .survives = json.at("survives").get<bool>(),
+                 .joins_streams = json.at("joins_streams").get<bool>(),
                  .losses = json.at("losses").get<std::string>()};
     if (json.contains("lost")) out.lost = LostRank::of(json["lost"]);
     return out;

@@ -31,6 +31,7 @@ struct Launched {
   int restart = 0;               // number of earlier starts of the job
   std::optional<LostRank> lost;  // the rank whose loss ended the start before
   bool survives = false;         // true: the loss of a rank does not end mpirun, nor need it end the others
+  bool joins_streams = false;    // true: ranks print messages on standard output, with the results
   std::string losses;            // prefix of the files in which ranks report a loss; empty: they do not report
 
   std::string text() const;

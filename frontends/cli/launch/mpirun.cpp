@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,12 +25,12 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "engine/base/resource_limits.h"
+#include "engine/base/shell_quote.h"
 #include "engine/base/usage/process_state.h"
 #include "frontends/cli/launch/hosts.h"
 #include "frontends/cli/launch/mpirun_network.h"
 #include "frontends/cli/launch/mpirun_stderr.h"
 #include "frontends/cli/system/console.h"
-#include "frontends/cli/system/shell_quote.h"
 
 namespace gemel::cli {
 namespace {
@@ -81,6 +82,13 @@ class HeldStopRequests {
  private:
   sigset_t before_;
 };
+
+/// A terminal, or one file. mpirun passes on each stream of a rank by itself, so that lines of two would come in any order.
+bool streams_end_in_one_place() {
+  struct stat output {
+  }, errors{};
+  return ::fstat(STDOUT_FILENO, &output) == 0 && ::fstat(STDERR_FILENO, &errors) == 0 && output.st_dev == errors.st_dev && output.st_ino == errors.st_ino;
+}
 
 std::filesystem::path own_program() { return std::filesystem::read_symlink("/proc/self/exe"); }
 
@@ -234,6 +242,7 @@ bool stop_asked() { return asked != 0; }
 
 JobEnd run_mpirun(const LaunchOptions& launch, Launched launched) {
   launched.survives = launch.outlives_ranks && !launched.checks;
+  launched.joins_streams = streams_end_in_one_place();
   choose_network(launch.hosts);
   const Arguments words = command_line_of(launch, passed_on(launch));
   MpirunErrors errors;

@@ -36,6 +36,9 @@ void add_ps_options(po::options_description& options, Purpose purpose) {
   throw UsageError(fmt::format("--parallel {}: there are no updates for servers to make; accepted: with train and bench train; here ddp", style));
 }
 
+/// "1 server", "2 servers"
+std::string count_of(std::int64_t n, const char* what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
+
 /// What a rank is: server 0, another server, or a worker.
 class ServedModel : public WholeModel {
  public:
@@ -73,7 +76,7 @@ class ServedModel : public WholeModel {
     const std::string how = rule.synchronous() ? fmt::format("synchronous{}", rule.backup ? fmt::format(", {} of the workers in reserve", rule.backup) : "")
                             : rule.staleness   ? fmt::format("asynchronous, at most {} updates stale", *rule.staleness)
                                                : "asynchronous";
-    say("{}: {} servers, {} workers; updates: {}\n", job_.strategy().name(), options_.servers, options_.workers, how);
+    say("{}: {}, {}; updates: {}\n", job_.strategy().name(), count_of(options_.servers, "server"), count_of(options_.workers, "worker"), how);
     return {{"servers", options_.servers}, {"workers", options_.workers}, {"updates", how}};
   }
   void end() override {
@@ -125,7 +128,7 @@ class ParameterServerStrategy : public Strategy {
   int copies(int ranks) const override {
     const int least = servers_ + rule_.backup + 1;
     if (ranks < least)
-      throw UsageError(fmt::format("--parallel {}: {} ranks for {} servers{}; accepted: {} ranks or more", name(), ranks, servers_,
+      throw UsageError(fmt::format("--parallel {}: {} for {}{}; accepted: {} ranks or more", name(), count_of(ranks, "rank"), count_of(servers_, "server"),
                                    rule_.backup ? fmt::format(", {} workers in reserve and another one", rule_.backup) : " and a worker", least));
     return ranks - servers_ - rule_.backup;
   }

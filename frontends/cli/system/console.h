@@ -1,4 +1,4 @@
-// Prints messages about a run on standard error.
+// Prints messages about a run: on standard error, but for a rank whose launcher has both streams end in one place.
 #pragma once
 #include <fmt/format.h>
 
@@ -14,12 +14,19 @@ inline bool& speaks() {
   return is_first;
 }
 
+/// Where messages go.
+inline std::FILE*& message_stream() {
+  static std::FILE* stream = stderr;
+  return stream;
+}
+
 /// Prints a message if this thread prints. A lost terminal, a closed pipe or a full disk loses the message, but does not fail the run.
 template <class... Arguments>
 void say(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   if (!speaks()) return;
   const std::string text = fmt::format(format, std::forward<Arguments>(arguments)...);
-  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fwrite(text.data(), 1, text.size(), message_stream());
+  if (message_stream() != stderr) std::fflush(message_stream());
 }
 
 }  // namespace gemel::cli

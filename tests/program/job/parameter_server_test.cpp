@@ -120,6 +120,29 @@ TEST_F(ParameterServerJob, with_batch_statistics_and_validation_is_one_process_a
   for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-5 * expected[i]);  // sums in another order: last places of 6e-8, which grow
 }
 
+/// mpirun passes on two streams in any order: of 60 short epochs some lines would change places.
+TEST_F(ParameterServerJob, that_is_launched_prints_the_lines_of_its_epochs_in_order_where_both_streams_are_one) {
+  launcher_.clear();
+  Words words = small({"--epochs", "60", "--eval-every", "0", "--parallel", "ps"});
+  words.insert(words.begin(), {"launch", "--np", "2"});
+  const Outcome o = finish(start_job(words, [] { ::dup2(STDOUT_FILENO, STDERR_FILENO); }));
+  ASSERT_EQ(o.status, 0) << o.out;
+  EXPECT_EQ(o.err, "");
+  EXPECT_NE(o.out.find("ps: 1 server, 1 worker; updates: "), std::string::npos) << o.out;
+  int epoch = 0, trained = 0;
+  for (const std::string& line : lines_of(o.out)) {
+    if (line.starts_with("epoch ") && line.find("/60  ") != line.npos) {
+      trained = std::stoi(line.substr(6));
+      EXPECT_EQ(trained, epoch + 1) << line;
+    } else if (line.starts_with("epoch ")) {
+      ++epoch;
+      EXPECT_EQ(std::stoi(line.substr(6)), epoch) << line;
+      EXPECT_EQ(trained, epoch) << line;
+    }
+  }
+  EXPECT_EQ(epoch, 60) << o.out;
+}
+
 TEST_F(ParameterServerJob, trains_each_sample_once_and_no_gradient_is_staler_than_its_bound) {
   for (const auto& [staleness, servers] : {std::pair{"4", "2"}, {"1", "1"}, {"none", "1"}}) {
     const Outcome o = on(5, small({"--epochs", "2", "--parallel", "ps", "--servers", servers, "--staleness", staleness, "--log-dir", in_folder("job")}));
@@ -330,7 +353,7 @@ TEST_F(ParameterServerJob, refuses_in_one_line_what_makes_no_sense) {
   };
   refused(2, small({"--parallel", "ps", "--servers", "2"}), "--parallel ps: 2 ranks for 2 servers and a worker; accepted: 3 ranks or more");
   refused(3, small({"--parallel", "ps", "--staleness", "0", "--backup", "2"}),
-          "--parallel ps: 3 ranks for 1 servers, 2 workers in reserve and another one; accepted: 4 ranks or more");
+          "--parallel ps: 3 ranks for 1 server, 2 workers in reserve and another one; accepted: 4 ranks or more");
   launcher_.clear();
   const auto told = [this](const Words& more, const std::string& text) { expect_refused(small(more), 2, text); };
   told({"--parallel", "ps", "--staleness", "0", "--staleness-lr", "whole"},
