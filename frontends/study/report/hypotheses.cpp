@@ -1,10 +1,12 @@
 #include "frontends/study/report/hypotheses.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "frontends/study/statistics/correlation.h"
 #include "frontends/study/statistics/normality.h"
@@ -34,13 +36,35 @@ std::vector<double> log_ratios(const Hypothesis& h, const Study& study, const Re
   return out;
 }
 
+/// Of cases without which there is nothing to compare. @param but  what those that were measured lack
+std::string lack_of(const std::vector<const Case*>& cases, const Hypothesis& h, const Results& results, const std::string& but) {
+  constexpr std::size_t kMostNames = 4;
+  std::vector<std::string> measured;
+  for (const Case* c : cases)
+    if (!results.values(*c, h.metric).empty()) measured.push_back(c->name);
+  if (measured.empty()) return fmt::format("No {} was measured of its {} cases: see the gaps.", h.metric, cases.size());
+  const std::string names = measured.size() < cases.size() && measured.size() <= kMostNames ? fmt::format(" ({})", fmt::join(measured, ", ")) : "";
+  return fmt::format("{} was measured of {} of its {} cases{}, but {}: nothing is decided, see the gaps.", h.metric, measured.size(), cases.size(), names, but);
+}
+
+std::string lack_of_ratio(const Hypothesis& h, const Study& study, const Results& results, std::size_t measured_pairs) {
+  std::set<const Case*> cases;  // as they lie in the study
+  for (const auto& [a, b] : pairs_of(h, study)) cases.insert({a, b});
+  return lack_of(
+      {cases.begin(), cases.end()}, h, results,
+      measured_pairs == 0 ? "of no two that it compares" : fmt::format("there is no block in which all {} pairs that it compares were", measured_pairs));
+}
+
 Verdict by_ratio(const Hypothesis& h, const Study& study, const Results& results, Verdict v) {
   std::size_t pairs = 0;
   const std::vector<double> logs = log_ratios(h, study, results, pairs);
   v.n = static_cast<int>(logs.size());
   v.method = pairs == 1 ? "ratio in each block; sign-flip test"
                         : fmt::format("ratio in each block, in the geometric mean of {} pairs of cases; sign-flip test", pairs);
-  if (logs.empty()) return v;
+  if (logs.empty()) {
+    v.lack = lack_of_ratio(h, study, results, pairs);
+    return v;
+  }
   v.effect = std::exp(mean(logs));
   if (v.n < kLeastProcesses) {
     const Interval logs_range = range(logs);
@@ -107,6 +131,15 @@ Scaled scaled(const Hypothesis& h, const Study& study, const Results& results) {
   }
   for (auto& [level, values] : by_level) out.by_level.push_back(std::move(values));
   return out;
+}
+
+std::string lack_of_levels(const Hypothesis& h, const Study& study, const Results& results) {
+  const std::vector<const Case*> cases = study.selected(h.where, {h.over});
+  std::set<Json> levels;
+  for (const Case* c : cases)
+    if (!results.values(*c, h.metric).empty()) levels.insert(c->factor(h.over));
+  return lack_of(cases, h, results,
+                 levels.size() < 2 ? fmt::format("at one value of {} alone", h.over) : fmt::format("not of all of any group that differs in {} alone", h.over));
 }
 
 bool has_enough(const Scaled& s) { return s.by_level.size() >= 2 && s.least >= kLeastProcesses; }
@@ -251,6 +284,7 @@ Verdict tested(const Hypothesis& h, const Study& study, const Results& results) 
   if (h.method == Method::ratio) return by_ratio(h, study, results, std::move(v));
   if (h.method == Method::correlation) return by_correlation(h, study, results, std::move(v));
   const Scaled values = scaled(h, study, results);
+  if (values.by_level.size() < 2) v.lack = lack_of_levels(h, study, results);
   return h.method == Method::trend ? by_trend(h, values, std::move(v)) : by_variance(h, values, std::move(v));
 }
 
@@ -266,7 +300,7 @@ void decide(const Hypothesis& h, std::size_t tests, Verdict& v) {
     return;
   }
   if (!v.effect) {
-    v.sentence = "Nothing was measured: see the gaps of the table.";
+    v.sentence = v.lack;
     return;
   }
   const std::string what = h.method == Method::ratio

@@ -49,6 +49,7 @@ struct Verdict {
   // What the deciding test finds in 80 % of such studies: a ratio less 1, or a correlation; none of a trend or a variance.
   std::optional<double> could_have_seen;
   std::optional<int> enough_blocks;  // where sign flips of n blocks can find nothing: those that can
+  std::string lack;                  // where there is no effect: what was measured, and what it needs
   std::string effect_is = "ratio";
   std::string verdict;      // "differs", "equal within 5 %", "correlates", "undecided"
   std::string claim_holds;  // "it holds", "it does not hold", "open, nothing is decided"

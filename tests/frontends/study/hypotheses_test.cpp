@@ -113,6 +113,32 @@ std::string refused(const std::string& text) {
   return testing::message_of<UsageError>([&] { study_with(text); });
 }
 
+TEST(StudyHypotheses, that_cannot_be_compared_say_what_was_measured_and_what_is_missing) {
+  const Study s = study_with(kSizes + one_hypothesis("ratio", "below 1") + one_hypothesis("trend", "rises", "method = \"trend\"\nover = \"size\"\n"));
+  const std::vector<ProcessRecord> all = made_up(s, 1, 0.5, 0.01);
+  const auto sentences = [&](const std::vector<std::size_t>& measured, bool in_one_block = true) {
+    std::vector<ProcessRecord> runs;
+    for (const std::size_t i : measured) {
+      runs.push_back(all[i]);
+      if (!in_one_block) runs.back().repeat = static_cast<int>(i);
+    }
+    const Results results(s, runs);
+    EXPECT_EQ(results.verdicts()[0].claim_holds, "open, nothing is decided");
+    return std::vector{results.verdicts()[0].sentence, results.verdicts()[1].sentence};
+  };
+  EXPECT_EQ(sentences({}), (std::vector<std::string>{"No ms was measured of its 6 cases: see the gaps.", "No ms was measured of its 6 cases: see the gaps."}));
+  EXPECT_EQ(sentences({1}),
+            (std::vector<std::string>{"ms was measured of 1 of its 6 cases (a/size=2), but of no two that it compares: nothing is decided, see the gaps.",
+                                      "ms was measured of 1 of its 6 cases (a/size=2), but at one value of size alone: nothing is decided, see the gaps."}));
+  EXPECT_EQ(
+      sentences({0, 2})[1],
+      "ms was measured of 2 of its 6 cases (a/size=1, a/size=4), but not of all of any group that differs in size alone: nothing is decided, see the gaps.");
+  EXPECT_EQ(sentences({0, 1, 3, 4}, false)[0],
+            "ms was measured of 4 of its 6 cases (a/size=1, a/size=2, b/size=1, b/size=2), but there is no block in which all 2 pairs that it compares were: "
+            "nothing is decided, see the gaps.");
+  EXPECT_TRUE(sentences({0, 1, 2, 3, 4, 5})[0].starts_with("The ratio of ms is 0."));
+}
+
 TEST(StudyHypotheses, that_leave_open_what_they_compare_or_compare_nothing_are_refused) {
   const std::string grid =
       "[[grid]]\naxes = { form = [{ name = \"one\" }] }\n[[grid]]\naxes = { form = [{ name = \"gpipe\" }, { name = \"1f1b\" }], m = [1, 2] }\n";
