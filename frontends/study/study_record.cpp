@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
+#include <system_error>
 
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
@@ -12,9 +14,34 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kScale = "scale";
+constexpr const char *kScale = "scale", *kAccepted = "a folder of results of `gemel study run`";
 
-Json record_in(const fs::path& folder) { return Json::parse(as_text(read_whole(folder / kStudyRecord)), nullptr, false); }
+Json record_in(const fs::path& folder) {
+  const fs::path file = folder / kStudyRecord;
+  if (!is_there(folder)) throw DataError(fmt::format("study: the folder {} is not there; accepted: {}", folder.string(), kAccepted));
+  if (!is_there(file)) throw DataError(fmt::format("study: {} has no {}; accepted: {}", folder.string(), kStudyRecord, kAccepted));
+  return Json::parse(as_text(read_whole(file)), nullptr, false);
+}
+
+bool has(const Json& record, const char* key, bool (Json::*is)() const noexcept) {
+  return record.is_object() && record.contains(key) && (record.at(key).*is)();
+}
+
+/// @throws DataError where the record names no study
+std::string name_in(const Json& record, const fs::path& folder) {
+  if (!has(record, "name", &Json::is_string)) throw DataError(fmt::format("study: {} is no record of a study", (folder / kStudyRecord).string()));
+  return record["name"].get<std::string>();
+}
+
+FoundResults found_in(const fs::path& folder) {
+  FoundResults out{.folder = folder.lexically_normal(), .name = name_in(record_in(folder), folder), .tests = {}};
+  if (const fs::path file = folder / "results.json"; is_there(file)) {
+    const Json results = Json::parse(as_text(read_whole(file)), nullptr, false);
+    if (!has(results, "tests", &Json::is_array)) throw DataError(fmt::format("study: {} is no record of results", file.string()));
+    out.tests = results["tests"];
+  }
+  return out;
+}
 
 std::optional<double> scale_in(const Json& record) {
   if (!record.is_object() || !record.contains(kScale) || !record[kScale].is_number()) return std::nullopt;
@@ -31,20 +58,31 @@ void set(const fs::path& folder, const char* key, const Json& value) {
 
 Study recorded_study(const fs::path& folder) {
   const Json record = record_in(folder);
-  const auto has = [&](const char* key, auto is) { return record.is_object() && record.contains(key) && (record.at(key).*is)(); };
-  if (!has("name", &Json::is_string) || !has(kStudyText, &Json::is_string) || !has("extent", &Json::is_number_integer) || record["extent"] < 0 ||
-      record["extent"] > 2)
+  const std::string name = name_in(record, folder);
+  if (!has(record, kStudyText, &Json::is_string) || !has(record, "extent", &Json::is_number_integer) || record["extent"] < 0 || record["extent"] > 2)
     throw DataError(fmt::format("study: {} is no record of a study", (folder / kStudyRecord).string()));
-  Study out = parse_study(record[kStudyText], record["name"].get<std::string>() + ".toml", static_cast<Extent>(record["extent"].get<int>()));
+  Study out = parse_study(record[kStudyText], name + ".toml", static_cast<Extent>(record["extent"].get<int>()));
   out.scale = scale_in(record);
   out.machine = record.value("machine", Json());
-  for (const Json& name : record.value(kUnofficial, Json::array())) out.unofficial.push_back(word_of(name));
+  for (const Json& data : record.value(kUnofficial, Json::array())) out.unofficial.push_back(word_of(data));
   return record.value("peers", "").empty() ? without_peers(std::move(out)) : out;
 }
 
 std::optional<double> recorded_scale(const fs::path& folder) { return scale_in(record_in(folder)); }
 
 void record_scale(const fs::path& folder, double scale) { set(folder, kScale, scale); }
+
+std::vector<FoundResults> results_in(const fs::path& folder) {
+  std::error_code none;
+  if (is_there(folder / kStudyRecord) || !fs::is_directory(folder, none)) return {found_in(folder)};
+  std::vector<fs::path> inner;
+  for (const auto& entry : fs::directory_iterator(folder, none))
+    if (is_there(entry.path() / kStudyRecord)) inner.push_back(entry.path());
+  std::ranges::sort(inner);
+  std::vector<FoundResults> out;
+  for (const fs::path& one : inner) out.push_back(found_in(one));
+  return out;
+}
 
 void record_text(const fs::path& folder, const std::string& text) { set(folder, kStudyText, text); }
 

@@ -20,4 +20,13 @@ void record_scale(const std::filesystem::path& folder, double scale);
 /// Has a later text of the study, of the same cases, take the place of the one that the study began with.
 void record_text(const std::filesystem::path& folder, const std::string& text);
 
+/// What a folder of results says of the study's hypotheses.
+struct FoundResults {
+  std::filesystem::path folder;
+  std::string name;  // of the study
+  Json tests;        // of results.json; null: no report was written yet
+};
+/// The results in a folder, or in each folder in it that has some. @throws DataError where the folder is not there, or its study.json is no record of a study
+std::vector<FoundResults> results_in(const std::filesystem::path& folder);
+
 }  // namespace gemel::study

@@ -30,29 +30,57 @@ fs::path default_folder(const Study& s) { return s.name + "-study"; }
 
 constexpr double kQuickBudget = 5, kUsualBudget = 45;  // minutes
 
-/// What results in the study's own folder here say of a statement.
-std::string found_here(const Study& s, const study::Hypothesis& h) {
-  const fs::path file = default_folder(s) / "results.json";
-  if (!is_there(file)) return "not run here";
-  const study::Json results = study::Json::parse(as_text(read_whole(file)), nullptr, false);
-  if (!results.is_object() || !results.value("tests", study::Json()).is_array()) return file.string() + " is no record of results";
-  for (const study::Json& test : results["tests"])
-    if (test.is_object() && test.value("name", "") == h.name) return "here: " + test.value("claim_holds", "") + ", " + test.value("verdict", "");
-  return "not tested here";
+/// What results say of a statement, each with its folder.
+std::string found_of(const std::string& study_name, const std::string& hypothesis, const std::vector<study::FoundResults>& all) {
+  std::vector<std::string> words;
+  for (const study::FoundResults& results : all) {
+    if (results.name != study_name) continue;
+    std::string found = results.tests.is_null() ? "no report yet" : "not tested";
+    for (const study::Json& test : results.tests)
+      if (test.is_object() && test.value("name", "") == hypothesis) found = test.value("claim_holds", "") + ", " + test.value("verdict", "");
+    words.push_back(fmt::format("{} ({})", found, results.folder.string()));
+  }
+  return words.empty() ? "not run here" : fmt::format("here: {}", fmt::join(words, "; "));
+}
+
+void print_claims(const Study& s, const std::vector<study::FoundResults>& results) {
+  for (const study::Hypothesis& h : s.hypotheses) fmt::print("{:<16} {} ({}) {}\n", s.name, h.claim, h.source, found_of(s.name, h.name, results));
+}
+
+/// @throws DataError where a folder that was given has no results
+std::vector<study::FoundResults> results_in(const std::vector<std::string>& folders) {
+  std::vector<study::FoundResults> out;
+  for (const std::string& folder : folders) {
+    const std::vector<study::FoundResults> found = study::results_in(folder);
+    if (found.empty())
+      throw DataError(fmt::format("study list: {} has no results of a study; accepted: a folder of results, or one with such folders in it", folder));
+    out.insert(out.end(), found.begin(), found.end());
+  }
+  return out;
 }
 
 int list(const Arguments& arguments) {
   po::options_description options("options");
-  options.add_options()("claims", po::bool_switch(), "what the published texts say, each with the study that tests it and what it found here");
-  const auto v = parse("study list", "The studies.", options, arguments);
-  for (const fs::path& file : study::study_files()) {
-    const Study s = study::read_study(file, Extent::usual);
-    if (!v["claims"].as<bool>()) {
-      fmt::print("{:<16} {}\n", s.name, s.title);
-      continue;
-    }
-    for (const study::Hypothesis& h : s.hypotheses) fmt::print("{:<16} {} ({}) {}\n", s.name, h.claim, h.source, found_here(s, h));
+  auto option = options.add_options();
+  option("claims", po::bool_switch(), "what the published texts say, each with the study that tests it and what it found here");
+  option("folders", po::value<std::vector<std::string>>(),
+         "with --claims: folders of results, or folders with such in them; may stand without --folders. Default: the current one");
+  po::positional_options_description positional;
+  positional.add("folders", -1);
+  const auto v = parse("study list [--claims [DIR..]]", "The studies.", options, arguments, positional);
+  const bool claims = v["claims"].as<bool>();
+  const auto folders = v.count("folders") ? v["folders"].as<std::vector<std::string>>() : std::vector<std::string>();
+  if (!claims && !folders.empty()) throw UsageError(fmt::format("study list: the folder {} is given without --claims; accepted: with it", folders[0]));
+  std::vector<Study> all;
+  for (const fs::path& file : study::study_files()) all.push_back(study::read_study(file, Extent::usual));
+  if (!claims) {
+    for (const Study& s : all) fmt::print("{:<16} {}\n", s.name, s.title);
+    return 0;
   }
+  const std::vector<study::FoundResults> results = folders.empty() ? study::results_in(".") : results_in(folders);
+  for (const study::FoundResults& own : results)  // a study that does not come with the program
+    if (std::ranges::none_of(all, [&](const Study& s) { return s.name == own.name; })) all.push_back(study::recorded_study(own.folder));
+  for (const Study& s : all) print_claims(s, results);
   return 0;
 }
 
@@ -186,7 +214,7 @@ struct Part {
 constexpr std::array kParts{Part{"list", list}, Part{"show", show}, Part{"run", run}, Part{"report", report}, Part{"compare", compare}};
 
 constexpr const char* kUsage =
-    "usage: gemel study list [--claims]\n"
+    "usage: gemel study list [--claims [DIR..]]\n"
     "       gemel study show NAME [--quick|--full]\n"
     "       gemel study run NAME|FILE.toml [--quick|--full|--budget MINUTES] [--platform P] [--device D] [--peers FOLDER [--install-peers]] [--data DIR]\n"
     "                 [--out DIR] [--resume] [--seed N]\n"
