@@ -105,6 +105,11 @@ Study without_peers(Study study) {
   return study;
 }
 
+void Case::refuse(const Study& study, const std::string& key, const std::string& what) const {
+  const auto found = lines.find(key);
+  throw UsageError(fmt::format("study: {}:{}: case {}: {}", study.file, found == lines.end() ? line : found->second, name, what));
+}
+
 std::vector<const Case*> Study::selected(const Selection& where, const std::vector<std::string>& with) const {
   std::vector<const Case*> out;
   for (const Case& c : cases)

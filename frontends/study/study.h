@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -19,14 +20,26 @@ inline constexpr std::array kPeers{"pytorch", "tensorflow", "horovod", "onnxrunt
 /// `mode` of such a case: as a peer runs without further ado, or as fast as it can.
 inline constexpr std::array kPeerModes{"default", "best"};
 
+/// Keys of a case's spec that the runner itself reads.
+inline constexpr const char *kCores = "cores", *kBusyCores = "busy-cores", *kEpochSamples = "epoch-samples";
+inline constexpr std::array kOfRunner{kCores, kBusyCores, kEpochSamples};
+/// `command` of a case's spec.
+inline constexpr std::array kCommands{"bench train", "bench infer", "train", "eval", "infer"};
+
+struct Study;
+
 /// One process, repeated.
 struct Case {
-  std::string name;  // "resnet18/batch-size=8/graph": the factors' values
-  Json factors;      // by name, in the order of the file
-  Json spec;         // of the run, without defaults
+  std::string name;                  // "resnet18/batch-size=8/graph": the factors' values
+  Json factors;                      // by name, in the order of the file
+  Json spec;                         // of the run, without defaults
+  std::map<std::string, int> lines;  // of the study's file, where a key of the spec stands
+  int line = 0;                      // where its grid begins
   /// The factor's value; null where the case has none of that name.
   Json factor(const std::string& of) const { return factors.contains(of) ? factors.at(of) : Json(); }
   bool is_of_peer() const { return spec.contains("peer"); }
+  /// Refuses a key of its spec, with the line where it stands, or of the grid where the spec has none.
+  [[noreturn]] void refuse(const Study& study, const std::string& key, const std::string& what) const;
 };
 
 /// Cases that are alike but for some factors: each of these has the value given.
@@ -111,7 +124,7 @@ struct DataSource {
 };
 
 struct Study {
-  std::string name, title, question, source;
+  std::string name, file, title, question, source;  // file: as errors name it
   std::vector<Case> cases;
   int least_repeats = 6;  // with which a test of each hypothesis can find a difference
   int most_repeats = 30;

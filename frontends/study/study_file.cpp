@@ -11,70 +11,13 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "frontends/study/study.h"
+#include "frontends/study/study_grid.h"
 #include "frontends/study/toml_keys.h"
 
 namespace gemel::study {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// The cases of a grid: every combination of its axes' values. A value is one of the spec's, or a table that has a name and several of the spec's.
-class CaseGrid {
- public:
-  explicit CaseGrid(Json common) : made_{{"", Json::object(), std::move(common)}} {}
-
-  void axis(const std::string& factor, const Json& values) {
-    std::vector<Case> next;
-    for (const Case& c : made_)
-      for (const Json& value : values.is_array() ? values : Json::array({values})) next.push_back(with(c, factor, value));
-    made_ = std::move(next);
-  }
-  std::vector<Case> cases() && { return std::move(made_); }
-
- private:
-  static Case with(Case c, const std::string& factor, const Json& value) {
-    std::string word;
-    if (value.is_object()) {
-      word = value.at("name").get<std::string>();
-      c.factors[factor] = word;
-      for (const auto& [key, item] : value.items())
-        if (key != "name") c.spec[key] = item;
-    } else {
-      word = value.is_string() ? value.get<std::string>() : fmt::format("{}={}", factor, word_of(value));
-      c.factors[factor] = value;
-      c.spec[factor] = value;
-    }
-    c.name += (c.name.empty() ? "" : "/") + word;
-    return c;
-  }
-
-  std::vector<Case> made_;
-};
-
-/// Axes of the extent replace those of the same names.
-std::vector<Case> read_grid(Keys& grid, const Json& shared, Extent extent) {
-  Json common = shared;
-  common.update(grid.object("spec"));
-  Json axes = grid.object("axes");
-  if (axes.empty()) grid.refuse(grid.table(), "[[grid]] has no axes");
-  const Json quick = grid.object("quick"), full = grid.object("full");
-  for (const Json* changed : {&quick, &full})
-    for (const auto& [factor, values] : changed->items())
-      if (!axes.contains(factor)) grid.refuse(grid.table(), fmt::format("'{}' is no axis of this grid", factor));
-  axes.update(extent == Extent::quick ? quick : extent == Extent::full ? full : Json::object());
-  CaseGrid out(std::move(common));
-  for (const auto& [factor, values] : axes.items()) {
-    if (values.is_array() && values.empty()) grid.refuse(*grid.table().get("axes"), fmt::format("axis {} has no values", factor));
-    for (std::size_t i = 1; values.is_array() && i < values.size(); ++i)
-      if (std::count(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values[i]) > 0)
-        grid.refuse(*grid.table().get("axes"), fmt::format("axis {} has the value {} twice", factor, values[i].dump()));
-    for (const Json& value : values.is_array() ? values : Json::array({values}))
-      if (value.is_object() && !(value.contains("name") && value["name"].is_string()))
-        grid.refuse(*grid.table().get("axes"), fmt::format("a value of {} is a table without a name", factor));
-    out.axis(factor, values);
-  }
-  return std::move(out).cases();
-}
 
 /// What tables, plots and hypotheses may name: the cases of all extents.
 class Factors {
@@ -321,6 +264,13 @@ void require_peers(const Keys& keys, const toml::node& node) {
     }
 }
 
+void require_command(const Case& c, const Study& study) {
+  const Json command = c.spec.value("command", Json());
+  if (command.is_null()) c.refuse(study, "command", "it has no command in its spec");
+  if (std::ranges::none_of(kCommands, [&](const char* known) { return command == known; }))
+    c.refuse(study, "command", fmt::format("command is {}; accepted: \"{}\"", command.dump(), fmt::join(kCommands, "\", \"")));
+}
+
 /// Plots and curves are files of one folder.
 std::vector<std::string> names_of_figures(const Study& study) {
   std::vector<std::string> out;
@@ -348,7 +298,7 @@ void require_unique_names(const Keys& keys, const Study& study) {
 Study read_study(const fs::path& file, Extent extent) { return parse_study(std::string(as_text(read_whole(file))), file, extent); }
 
 Study parse_study(const std::string& text, const fs::path& file, Extent extent) {
-  Study out{.name = file.stem().string()};
+  Study out{.name = file.stem().string(), .file = file.string()};
   out.text = text;
   out.extent = extent;
   toml::table table;
@@ -368,13 +318,13 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   if (extent == Extent::full) out.timeout_s = kLongestTimeout;  // a process of published size takes as long as it takes
   out.most_repeats = static_cast<int>(keys.whole("most_repeats", out.most_repeats, 1, kMostBlocks));
   read_data(keys, out);
-  const Json spec = keys.object("spec"), quick = keys.object("quick"), full = keys.object("full");
+  const SpecTable spec = keys.spec("spec"), quick = keys.spec("quick"), full = keys.spec("full");
   Study every;                   // the cases of all extents together
   std::array<Study, 3> extents;  // of each
   each(keys, "grid", [&](Keys& grid) {
     for (const Extent one : {Extent::quick, Extent::usual, Extent::full}) {
-      Json common = spec;
-      common.update(one == Extent::quick ? quick : one == Extent::full ? full : Json::object());
+      SpecTable common = spec;
+      common.update(one == Extent::quick ? quick : one == Extent::full ? full : SpecTable());
       const std::vector<Case> cases = read_grid(grid, common, one);
       std::ranges::copy(cases, std::back_inserter(every.cases));
       std::ranges::copy(cases, std::back_inserter(extents[static_cast<std::size_t>(one)].cases));
@@ -382,8 +332,7 @@ Study parse_study(const std::string& text, const fs::path& file, Extent extent) 
   });
   out.cases = extents[static_cast<std::size_t>(extent)].cases;
   if (out.cases.empty()) keys.refuse(table, "a study has no [[grid]]");
-  for (const Case& c : out.cases)
-    if (!c.spec.contains("command")) keys.refuse(table, fmt::format("case {} has no command in its spec", c.name));
+  for (const Case& c : out.cases) require_command(c, out);
   const Factors factors(every);
   read_views(keys, factors, out);
   read_curves(keys, factors, out);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,13 +18,31 @@
 
 namespace gemel::study {
 
+/// Options of a run, and the line of the file where each stands.
+struct SpecTable {
+  Json values = Json::object();
+  std::map<std::string, int> lines;
+
+  void set(const std::string& key, Json value, int line) {
+    values[key] = std::move(value);
+    lines[key] = line;
+  }
+  /// What the other has counts.
+  void update(const SpecTable& other) {
+    values.update(other.values);
+    for (const auto& [key, line] : other.lines) lines[key] = line;
+  }
+};
+
+inline int line_of(const toml::node& node) { return static_cast<int>(node.source().begin.line); }
+
 /// A table of the file, of which every key must be asked for.
 class Keys {
  public:
   Keys(const std::filesystem::path& file, const toml::table& table, std::string where) : file_(file), table_(table), where_(std::move(where)) {}
 
   [[noreturn]] void refuse(const toml::node& node, const std::string& what) const {
-    throw UsageError(fmt::format("study: {}:{}: {}", file_.string(), node.source().begin.line, what));
+    throw UsageError(fmt::format("study: {}:{}: {}", file_.string(), line_of(node), what));
   }
   const std::filesystem::path& file() const { return file_; }
   const toml::table& table() const { return table_; }
@@ -92,6 +111,23 @@ class Keys {
     if (!node->is_table()) refuse(*node, fmt::format("{} is no table", key));
     return json_of(*node);
   }
+  SpecTable spec(const std::string& key) {
+    const toml::node* node = find(key);
+    if (node && !node->is_table()) refuse(*node, fmt::format("{} is no table", key));
+    return node ? spec_of(*node->as_table()) : SpecTable();
+  }
+  SpecTable spec_of(const toml::table& table) const {
+    SpecTable out;
+    for (const auto& [key, value] : in_order_of_file(table)) out.set(key, json_of(*value), line_of(*value));
+    return out;
+  }
+  /// TOML's tables are sorted by the library; the order of the file is that of the lines.
+  static std::vector<std::pair<std::string, const toml::node*>> in_order_of_file(const toml::table& table) {
+    std::vector<std::pair<std::string, const toml::node*>> out;
+    for (const auto& [key, value] : table) out.emplace_back(std::string(key.str()), &value);
+    std::ranges::sort(out, {}, [](const auto& e) { return std::pair(e.second->source().begin.line, e.second->source().begin.column); });
+    return out;
+  }
   /// @throws UsageError for a key that nobody has asked for
   void end() const {
     for (const auto& [key, node] : table_) {
@@ -105,12 +141,8 @@ class Keys {
 
   Json json_of(const toml::node& node) const {
     if (const auto* table = node.as_table()) {
-      // TOML's tables are sorted by the library; the order of the file is that of the lines.
-      std::vector<std::pair<std::string, const toml::node*>> entries;
-      for (const auto& [key, value] : *table) entries.emplace_back(std::string(key.str()), &value);
-      std::ranges::sort(entries, {}, [](const auto& e) { return std::pair(e.second->source().begin.line, e.second->source().begin.column); });
       Json out = Json::object();
-      for (const auto& [key, value] : entries) out[key] = json_of(*value);
+      for (const auto& [key, value] : in_order_of_file(*table)) out[key] = json_of(*value);
       return out;
     }
     if (const auto* array = node.as_array()) {

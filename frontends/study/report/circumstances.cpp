@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include "frontends/study/statistics/averages.h"
 #include "frontends/study/statistics/time_series.h"
@@ -53,14 +54,6 @@ std::string shown_record(const std::string& key, const std::vector<Json>& values
     }
   for (const std::string& name : order) words.push_back(fmt::format("{} {}", name, shown_record(name, of_key[name])));
   return fmt::format("{}", fmt::join(words, ", "));
-}
-
-/// The keys that all of these have with one value.
-Json shared_by(const std::vector<Json>& specs) {
-  Json out = specs[0];
-  for (const Json& spec : specs)
-    for (auto it = out.begin(); it != out.end();) it = spec.contains(it.key()) && spec[it.key()] == it.value() ? std::next(it) : out.erase(it);
-  return out;
 }
 
 constexpr const char* kOtherCores = "other_cores";  // of metrics
@@ -143,34 +136,15 @@ Grid machine_grid(const Study& study, const Results& results) {
   return out;
 }
 
-Listing commands_of(const Results& results) {
-  struct Command {
-    std::string words;
-    std::vector<std::string> cases;
-    std::vector<Json> specs;
-  };
-  std::vector<Command> commands;
-  std::vector<std::string> seen;
-  for (const ProcessRecord& run : results.runs()) {
-    if (run.command.empty() || !run.spec.is_object() || std::ranges::count(seen, run.name)) continue;
-    seen.push_back(run.name);
-    auto it = std::ranges::find(commands, run.command, &Command::words);
-    if (it == commands.end()) it = commands.insert(commands.end(), {run.command, {}, {}});
-    it->cases.push_back(run.name);
-    Json spec = run.spec;
-    for (auto value = spec.begin(); value != spec.end();) value = value->empty() || *value == "" ? spec.erase(value) : std::next(value);
-    it->specs.push_back(std::move(spec));
-  }
+Listing commands_of(const Study& study, const Results& results) {
   std::string out;
-  for (const Command& command : commands) {
-    const Json shared = command.specs.size() > 1 ? shared_by(command.specs) : Json::object();
-    out += command.words + "\n";
-    if (!shared.empty()) out += "  every case: " + shared.dump() + "\n";
-    for (std::size_t i = 0; i < command.cases.size(); ++i) {
-      Json own = command.specs[i];
-      for (const auto& [key, value] : shared.items()) own.erase(key);
-      out += fmt::format("  {}: {}\n", command.cases[i], own.dump());
-    }
+  std::set<std::string> seen;
+  for (const ProcessRecord& run : results.runs()) {
+    if (run.command.empty() || run.peer() != kGemel || !seen.insert(run.name).second) continue;
+    const auto c = std::ranges::find(study.cases, run.name, &Case::name);
+    const int busy = c == study.cases.end() ? 0 : c->spec.value(kBusyCores, 0);
+    const std::string meanwhile = busy ? fmt::format("; other programs compute on {} of its cores meanwhile", busy) : "";
+    out += fmt::format("{}# {}{}\n{}", out.empty() ? "" : "\n", run.name, meanwhile, run.command);
   }
   return {out};
 }

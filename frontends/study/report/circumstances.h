@@ -9,8 +9,8 @@ namespace gemel::study {
 ListItems doubts_of(const Study& study, const Results& results);
 /// Date, machine, and of each program its device and versions; values that differ between processes stand beside each other.
 Grid machine_grid(const Study& study, const Results& results);
-/// Each command once, what the specs of its cases share, and a line a case with what they do not.
-Listing commands_of(const Results& results);
+/// The first process of each case of Gemel's as a command for a shell, below a comment with the case's name.
+Listing commands_of(const Study& study, const Results& results);
 /// How far each peer is from Gemel, and how far five steps take the loss.
 Grid agreement_grid(const Results& results);
 /// How the report keeps the rules of T. Hoefler, R. Belli, Scientific benchmarking of parallel computing systems, 2015.

@@ -194,8 +194,11 @@ class ReportWriter {
     if (!results_.agreements().empty()) add(agreement_grid(results_));
     add(Paragraph{"How this report keeps the rules of Hoefler and Belli, Scientific benchmarking of parallel computing systems, 2015:"});
     add(rules());
-    if (Listing commands = commands_of(results_); !commands.text.empty()) {
-      add(Paragraph{"The commands, with the spec of the first process of each case, without what is empty; runs.jsonl has that of every process whole."});
+    if (Listing commands = commands_of(study_, results_); !commands.text.empty()) {
+      const bool has_peers = std::ranges::any_of(study_.cases, &Case::is_of_peer);
+      add(Paragraph{
+          std::string("The first process of each case as a command for a shell on this machine; runs.jsonl has that of every process.") +
+          (has_peers ? " Peers start from weights and data that a study makes for them and removes: their cases run by `gemel study run` alone." : "")});
       add(std::move(commands));
     }
   }

@@ -6,7 +6,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <sstream>
 #include <thread>
@@ -15,7 +14,9 @@
 #include "engine/base/files/file.h"
 #include "engine/base/numbers.h"
 #include "engine/base/resource_limits.h"
+#include "engine/base/shell_quote.h"
 #include "frontends/study/peers/peers.h"
+#include "frontends/study/runner/case_spec.h"
 #include "frontends/study/runner/child_process.h"
 #include "frontends/study/runner/process_meter.h"
 #include "frontends/study/runner/program_output.h"
@@ -26,12 +27,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Keys of a case's spec that the runner itself reads.
-constexpr const char *kCores = "cores", *kBusyCores = "busy-cores", *kEpochSamples = "epoch-samples";
-constexpr std::array kOfRunner{kCores, kBusyCores, kEpochSamples};
 /// Of a result: the Unix seconds between which steps were measured.
 constexpr const char* kMeasured = "measured_unix_s";
-constexpr double kCheckTimeout = 60;  // seconds
 
 /// The numbers of a JSON object, and those of its objects as "last_epoch.seconds".
 void take_numbers(const Json& from, const std::string& prefix, Json& out) {
@@ -58,15 +55,6 @@ void add_times(ProcessRecord& run, double epoch_samples) {
   if (epoch_samples > 0) run.metrics["epoch_s"] = 1e-3 * ms * std::ceil(epoch_samples / batch);
 }
 
-/// A number of cores that a case's spec has: those that it is given (0, or without the key: all), or those that are busy.
-int cores_in(const Case& c, const char* key) {
-  if (!c.spec.contains(key)) return 0;
-  const Json& cores = c.spec[key];
-  if (!cores.is_number_integer() || cores < 0)
-    throw UsageError(fmt::format("study: case {}: {} is {}; accepted: a whole number, 0 for {}", c.name, key, cores.dump(), key == kCores ? "all" : "none"));
-  return cores;
-}
-
 /// Computes on one core, beside whatever else runs there, until it is destroyed.
 std::jthread busy_thread(int core) {
   return std::jthread([core](const std::stop_token& stop) {
@@ -78,26 +66,25 @@ std::jthread busy_thread(int core) {
   });
 }
 
-constexpr std::string_view kData = "{data}/";
-
 /// One process: how it is started, and what it leaves.
 class Process {
  public:
-  Process(const Case& c, const Study& study, const StudyOptions& options, int repeat) : options_(options), folder_(options.folder / "last-run") {
+  Process(const Case& c, const Study& study, const StudyOptions& options, int repeat) : options_(options), folder_(options.folder / kLastRun) {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     spec_ = with_data(c.spec, study, options, missing_);
-    asked_cores_ = cores_in(c, kCores);
+    asked_cores_ = spec_.value(kCores, 0);
     processors_ = allowed_cores().processors;
     if (asked_cores_ > std::ssize(processors_)) processors_.clear();
     if (asked_cores_ > 0) processors_.resize(std::min(at(asked_cores_), processors_.size()));
-    busy_cores_ = std::min(at(cores_in(c, kBusyCores)), processors_.size());
+    busy_cores_ = std::min(at(spec_.value(kBusyCores, 0)), processors_.size());
     epoch_samples_ = spec_.value(kEpochSamples, 0.0);
     for (const char* key : kOfRunner) spec_.erase(key);
     if (!options.platform.empty()) spec_["platform"] = options.platform;
     if (!options.device.empty() && !spec_.contains("device") && !spec_.contains("devices")) spec_["device"] = options.device;
     is_bench_ = spec_["command"].get<std::string>().starts_with("bench");
     if (!is_bench_ && !spec_.contains("seed")) spec_["seed"] = static_cast<std::int64_t>(options.seed) + repeat;
+    command_ = command_line();
     spec_[is_bench_ ? "json" : "log-dir"] = (folder_ / (is_bench_ ? "bench.json" : "log")).string();
     write_file_atomically(folder_ / "spec.json", [&](FileWriter& out) { out.write(spec_.dump(1) + "\n"); });
     words_ = {options.program.string()};
@@ -105,19 +92,14 @@ class Process {
       const fs::path out = folder_ / (is_bench_ ? "bench.json" : "log/summary.json");
       fs::create_directories(out.parent_path());
       words_ = peer_words(options, spec_, folder_ / "spec.json", out);
+      command_ = fmt::format("{}", fmt::join(words_, " "));
       return;
     }
-    if (spec_.contains("np")) {
-      words_.emplace_back("launch");
-    } else {
-      std::ranges::copy(command_words(spec_), std::back_inserter(words_));
-    }
-    words_.insert(words_.end(), {"--spec", (folder_ / "spec.json").string()});
+    std::ranges::copy(run_words(spec_, (folder_ / "spec.json").string()), std::back_inserter(words_));
   }
 
   ProcessRecord run(double timeout_s) {
-    ProcessRecord out{
-        .spec = spec_, .command = fmt::format("{}", fmt::join(words_, " ")), .started = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))};
+    ProcessRecord out{.spec = spec_, .command = command_, .started = fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))};
     if (processors_.empty()) missing_ = fmt::format("{} cores are asked for, and this process may use {}", asked_cores_, allowed_cores().count());
     if (!missing_.empty()) {
       out.status = "missing";
@@ -146,6 +128,14 @@ class Process {
   }
 
  private:
+  /// The run for a shell, without the files that the study reads of it and removes.
+  std::string command_line() const {
+    std::vector<std::string> words{options_.program.string()};
+    if (asked_cores_ > 0 && !processors_.empty()) words.insert(words.begin(), {"taskset", "-c", fmt::format("{}", fmt::join(processors_, ","))});
+    std::ranges::copy(run_words(spec_, spec_.dump()), std::back_inserter(words));
+    for (std::string& word : words) word = shell_word(word);
+    return fmt::format("{}", fmt::join(words, " "));
+  }
   void take_bench(ProcessRecord& out, const ChildResult& ended) {
     const Json all = Json::parse(text_of(folder_ / "bench.json"), nullptr, false);
     const bool has_case = all.is_object() && all.contains("benchmarks") && !all["benchmarks"].empty();
@@ -230,65 +220,10 @@ class Process {
   std::optional<Span> measured_;
   bool is_bench_ = false;
   std::vector<std::string> words_;
+  std::string command_;  // of Gemel: as a user may repeat it
 };
 
 }  // namespace
-
-Json with_data(Json spec, const Study& study, const StudyOptions& options, std::string& missing) {
-  for (auto& [key, value] : spec.items()) {
-    if (!value.is_string() || !value.get_ref<const std::string&>().starts_with(kData)) continue;
-    const std::string rest = value.get_ref<const std::string&>().substr(kData.size()), name = rest.substr(0, rest.find('/'));
-    const fs::path path = options.data / rest;
-    if (!is_there(path)) {
-      const auto source = std::ranges::find(study.data, name, &DataSource::name);
-      missing = fmt::format("{} is not there{}; accepted: --data with a folder that has it", path.string(),
-                            source == study.data.end() ? "" : fmt::format(": {}", source->from));
-    }
-    value = path.string();
-  }
-  return spec;
-}
-
-Json spec_of_run(const Case& c) {
-  Json out = c.spec;
-  for (const char* key : {"np", "peer", "mode"}) out.erase(key);
-  for (const char* key : kOfRunner) out.erase(key);
-  if (c.is_of_peer()) out["frontend"] = "eager";  // it has none
-  return out;
-}
-
-Json check(const Case& c, const StudyOptions& options) {
-  const fs::path folder = options.folder / "last-run";
-  fs::create_directories(folder);
-  Json spec = spec_of_run(c);
-  for (const char* key : {kCores, kBusyCores}) cores_in(c, key);
-  if (const Json samples = c.spec.value(kEpochSamples, Json(1)); !samples.is_number() || samples <= 0)
-    throw UsageError(fmt::format("study: case {}: {} is {}; accepted: a number above 0", c.name, kEpochSamples, samples.dump()));
-  std::vector<std::string> words{options.program.string()};
-  std::ranges::copy(command_words(spec), std::back_inserter(words));
-  words.insert(words.end(), {"--spec", spec.dump(), "--print-spec"});
-  const ChildResult ended = run({.words = words, .output = folder / "stdout", .errors = folder / "stderr", .timeout_s = kCheckTimeout, .tick = [&](auto...) {
-                                   options.stop_if_interrupted();
-                                 }});
-  if (ended.timed_out) throw UsageError(fmt::format("study: case {}: its options were not checked within {:.0f} s", c.name, kCheckTimeout));
-  if (ended.status != 0) throw UsageError(fmt::format("study: case {}: {}", c.name, last_line(text_of(folder / "stderr"))));
-  const Json whole = Json::parse(text_of(folder / "stdout"), nullptr, false);
-  for (const auto& [key, value] : whole.items())
-    if (value.is_array() && value.size() > 1 && key != "env" && key != "variant")
-      throw UsageError(fmt::format("study: case {}: {} is {}; accepted: one value, in the spec or on an axis", c.name, key, value.dump()));
-  return whole;
-}
-
-void check_data(const Study& study, const StudyOptions& options) {
-  std::string first;
-  for (const Case& c : study.cases) {
-    std::string missing;
-    with_data(c.spec, study, options, missing);
-    if (missing.empty()) return;
-    if (first.empty()) first = missing;
-  }
-  throw DataError(fmt::format("study: {}", first));
-}
 
 ProcessRecord run_once(const CaseRun& what, const Study& study, const StudyOptions& options) {
   return Process(what.c, study, options, what.repeat).run(what.timeout_s);

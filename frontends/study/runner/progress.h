@@ -20,6 +20,7 @@ class Progress {
   std::int64_t order() const { return order_; }
   /// Whether the case has no gap, and is yet to run in this block.
   bool goes_on(const Case& c, int block) const;
+  bool is_gap(const Case& c) const;
   /// Seconds of a process, as it took when the case ran last, without kernels that only its first one had to build; else as the mean of the others did.
   double seconds(const Case& c) const;
   /// Of all cases that go on, or of those of Gemel alone.
@@ -40,7 +41,6 @@ class Progress {
     std::optional<CaseCost> cost;
     std::vector<double> values;
   };
-  bool is_gap(const Case& c) const;
   /// Seconds that the case's only process took because it was the first: its first step over the shortest first step of all, which found its kernels built.
   double one_off_s(const Known& known) const;
   const Study& study_;

@@ -7,6 +7,9 @@
 
 namespace gemel::study {
 
+/// In the folder of the results: files of the program that runs, until the study ends.
+inline constexpr const char* kLastRun = "last-run";
+
 /// Thrown where `interrupted` says so while a program runs.
 struct Interrupted {};
 

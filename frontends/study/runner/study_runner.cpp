@@ -1,13 +1,17 @@
 #include "frontends/study/runner/study_runner.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <random>
+#include <span>
+#include <system_error>
 
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
@@ -18,6 +22,7 @@
 #include "frontends/study/peers/agreement.h"
 #include "frontends/study/peers/peers.h"
 #include "frontends/study/runner/case_process.h"
+#include "frontends/study/runner/case_spec.h"
 #include "frontends/study/runner/child_process.h"
 #include "frontends/study/runner/program_output.h"
 #include "frontends/study/runner/progress.h"
@@ -64,9 +69,33 @@ Json surroundings(const StudyOptions& options) {
           {"gemel", options.version}};
 }
 
+/// The folder of the results, in which something can be written. What was only looked at leaves nothing behind.
+class ResultsFolder {
+ public:
+  /// @throws DataError
+  explicit ResultsFolder(const fs::path& folder) : folder_(folder) {
+    std::error_code error;
+    is_new_ = fs::create_directories(folder, error);
+    if (!error && ::access(folder.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
+    if (error)
+      throw DataError(
+          fmt::format("study: no results can be written in {}: {}; accepted: --out with a folder that can be written", folder.string(), error.message()));
+  }
+  ~ResultsFolder() {
+    std::error_code none;
+    fs::remove_all(folder_ / kLastRun, none);
+    if (is_new_) fs::remove(folder_, none);  // where it is empty
+  }
+  ResultsFolder(const ResultsFolder&) = delete;
+  ResultsFolder& operator=(const ResultsFolder&) = delete;
+
+ private:
+  fs::path folder_;
+  bool is_new_ = false;
+};
+
 /// study.json, by which a folder is known; and the folder's earlier runs, where they are of the same study.
 std::vector<ProcessRecord> begin(const Study& study, const StudyOptions& options) {
-  fs::create_directories(options.folder);
   const fs::path file = options.folder / kStudyRecord;
   Json about{{"name", study.name},
              {"title", study.title},
@@ -100,7 +129,7 @@ std::vector<ProcessRecord> begin(const Study& study, const StudyOptions& options
 
 /// Leaves what the device can do at most in a file, for the plots that show it.
 void measure_peak(const Study& study, const StudyOptions& options) {
-  const fs::path file = options.folder / kPeakFile, errors = options.folder / "last-run" / "stderr";
+  const fs::path file = options.folder / kPeakFile, errors = options.folder / kLastRun / "stderr";
   if (is_there(file) || std::ranges::none_of(study.plots, &Plot::has_bound)) return;
   fs::create_directories(errors.parent_path());
   std::vector<std::string> words{options.program.string(), "devices", "--measure", "--json"};
@@ -134,14 +163,19 @@ class Schedule {
     if (!scale && (!has_budget() || !can_be_shortened())) record_scale(options_.folder, *(scale = 1));
     progress_.emplace(study_, runs_, scale.value_or(kLeastScale));
     if (!scale) decide_scale();
-    const bool is_planned = has_budget();
     std::map<std::string, int> repeats;  // in the first blocks, by case
-    const std::vector<int> ranks = spread_ranks(study_.least_repeats);
-    if (is_planned) repeats = progress_->repeats_within(study_.least_repeats, kPlanned * left_of_budget());
+    if (has_budget()) repeats = progress_->repeats_within(least_, kPlanned * left_of_budget());
+    // Within a budget some of the first blocks have no case: those that have are counted for the user.
+    const std::vector<int> ranks = spread_ranks(least_);
+    const auto in_block = [&](const std::string& name, int block) { return block >= least_ || !has_budget() || ranks[at(block)] < repeats[name]; };
+    const auto has_cases = [&](int block) { return std::ranges::any_of(study_.cases, [&](const Case& c) { return in_block(c.name, block); }); };
+    for (int block = 0; block < least_; ++block) planned_blocks_ += has_cases(block);
+    int number = 0;
     for (int block = 0; block < study_.most_repeats && !budget_has_ended_; ++block) {
-      std::vector<const Case*> due = shuffled(study_, options_.seed, block);
-      if (is_planned && block < study_.least_repeats) std::erase_if(due, [&](const Case* c) { return ranks[at(block)] >= repeats[c->name]; });
-      run_block(fmt::format("block {}", block + 1), due, block);
+      number += has_cases(block);
+      std::vector<const Case*> due = without_gaps(shuffled(study_, options_.seed, block));
+      std::erase_if(due, [&](const Case* c) { return !in_block(c->name, block); });
+      run_block({.block = block, .number = number, .cases = due.size()}, due);
       if (block + 1 >= study_.least_repeats && progress_->is_enough()) return;
     }
   }
@@ -156,39 +190,71 @@ class Schedule {
 
   void decide_scale() {
     // A peer's check and the compiling of its kernels may take all of a budget: Gemel's own cases come first, and keep what their blocks need.
-    std::vector<const Case*> own = shuffled(study_, options_.seed, 0);
+    std::vector<const Case*> own = without_gaps(shuffled(study_, options_.seed, 0));
+    Place place{.cases = own.size()};
     const auto peers = std::ranges::stable_partition(own, [](const Case* c) { return !c->is_of_peer(); });
     const std::vector<const Case*> of_peers(peers.begin(), peers.end());
     own.erase(peers.begin(), own.end());
-    run_block("pilot", own, 0);
+    run_block(place, own);
     if (!of_peers.empty() && !budget_has_ended_) {
-      reserve_ = std::min(0.5 * options_.budget_s, (study_.least_repeats - 1) * progress_->seconds_of_block(true));
-      run_block("pilot", of_peers, 0);
+      reserve_ = std::min(0.5 * options_.budget_s, (least_ - 1) * progress_->seconds_of_block(true));
+      place.done = own.size();
+      run_block(place, of_peers);
       reserve_ = 0;
       budget_has_ended_ = false;
     }
-    double scale = scale_within(progress_->costs(), study_.least_repeats, kPlanned * left_of_budget());
+    double scale = scale_within(progress_->costs(), least_, kPlanned * left_of_budget());
     if (constexpr double kWorthAnotherBlock = 1.25; budget_has_ended_ || scale < kWorthAnotherBlock * kLeastScale) scale = kLeastScale;
     record_scale(options_.folder, scale);
-    if (scale != kLeastScale) progress_.emplace(study_, runs_, scale);
+    if (scale != kLeastScale)
+      progress_.emplace(study_, runs_, scale);
+    else if (!budget_has_ended_)
+      options_.say("the pilot counts as block 1");
     if (scale != 1)
       options_.say(fmt::format(
           "to keep to the budget processes run as few as {:.0f} % of the study's steps, but 4 steps, or an epoch of fewer samples, at least", 100 * scale));
   }
 
-  void run_block(const std::string& what, const std::vector<const Case*>& cases, int block) {
-    std::size_t done = 0;
-    for (const Case* c : cases) {
-      ++done;
-      if (!progress_->goes_on(*c, block)) continue;
-      if (has_budget() && left_of_budget() < progress_->seconds(*c)) {
+  std::vector<const Case*> without_gaps(std::vector<const Case*> cases) const {
+    std::erase_if(cases, [&](const Case* c) { return progress_->is_gap(*c); });
+    return cases;
+  }
+
+  /// Where the study stands, for the user.
+  struct Place {
+    int block = 0;
+    int number = 0;  // of the block among those that have cases, from 1; 0: the pilot
+    std::size_t done = 0, cases = 0;
+  };
+  std::string text_of(const Place& place) const {
+    const int beyond = study_.most_repeats - least_;
+    const std::string block = place.number == 0                ? "pilot"
+                              : place.number > planned_blocks_ ? fmt::format("block {} of at most {}", place.number, planned_blocks_ + beyond)
+                                                               : fmt::format("block {} of {}{}", place.number, planned_blocks_, beyond > 0 ? " or more" : "");
+    return fmt::format("{}, case {} of {}", block, place.done, place.cases);
+  }
+  /// @param to_come  of the block  @return "; at most 5 min left"; empty where it is not known
+  std::string time_left(const Place& place, std::span<const Case* const> to_come) const {
+    if (has_budget()) return fmt::format("; at most {} left", left(left_of_budget()));
+    double seconds = std::max(0, planned_blocks_ - place.number) * progress_->seconds_of_block();
+    for (const Case* c : to_come) seconds += progress_->seconds(*c);
+    return seconds > 0 ? fmt::format("; {} {} left", study_.most_repeats > least_ ? "at least" : "about", left(seconds)) : "";
+  }
+
+  /// Cases that have run in the block are counted and not run again.
+  void run_block(Place place, const std::vector<const Case*>& cases) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const Case& c = *cases[i];
+      ++place.done;
+      if (!progress_->goes_on(c, place.block)) continue;
+      if (const double needs = progress_->seconds(c); has_budget() && left_of_budget() < needs) {
         budget_has_ended_ = true;
+        options_.say(
+            fmt::format("{}: {} is left out: it takes about {}, and {} are left", text_of(place), c.name, left(needs), left(std::max(0.0, left_of_budget()))));
         continue;  // a shorter case may fit
       }
-      options_.say(fmt::format(
-          "{}, case {} of {}: {}; {}", what, done, cases.size(), c->name,
-          has_budget() ? fmt::format("at most {} left", left(left_of_budget())) : fmt::format("a block takes {}", left(progress_->seconds_of_block()))));
-      run_case(*c, block);
+      options_.say(fmt::format("{}: {}{}", text_of(place), c.name, time_left(place, std::span(cases).subspan(i))));
+      run_case(c, place.block);
     }
   }
   void run_case(const Case& c, int block) {
@@ -216,7 +282,11 @@ class Schedule {
       return run_once({one, block, timeout_s}, study_, options_);
     }
     std::string missing;
-    one.spec = with_data(scaled(whole_spec(c), progress_->scale()), study_, options_, missing);
+    try {
+      one.spec = with_data(scaled(whole_spec(c), progress_->scale()), study_, options_, missing);
+    } catch (const DataError& e) {
+      missing = e.what();
+    }
     if (!missing.empty()) return {.status = "missing", .reason = missing, .spec = one.spec};
     const auto begin = Clock::now();
     ProcessRecord checked = agreement_.check(one, timeout_s);
@@ -230,7 +300,7 @@ class Schedule {
   /// A peer's program knows no defaults.
   const Json& whole_spec(const Case& c) {
     if (const auto it = whole_specs_.find(c.name); it != whole_specs_.end()) return it->second;
-    return whole_specs_[c.name] = spec_for_peer(c, check(c, options_), options_);
+    return whole_specs_[c.name] = spec_for_peer(c, check(c, study_, options_), options_);
   }
 
   const Study& study_;
@@ -241,20 +311,31 @@ class Schedule {
   Agreement agreement_;
   std::map<std::string, Json> whole_specs_;
   Clock::time_point begin_;
-  double reserve_ = 0;  // seconds of the budget that are kept for later
+  const int least_ = std::min(study_.least_repeats, study_.most_repeats);  // blocks before it is asked whether more are needed
+  int planned_blocks_ = 0;                                                 // of these, which have cases
+  double reserve_ = 0;                                                     // seconds of the budget that are kept for later
   bool budget_has_ended_ = false;
 };
+
+/// Refuses a study of which a command does not take a case, before anything runs.
+void check_cases(const Study& study, const StudyOptions& options) {
+  for (const Case& c : study.cases) try {
+      check(c, study, options);
+    } catch (const DataError&) {
+      // What it needs is not there: a gap, with that reason, where it is still so when it runs.
+    }
+}
 
 }  // namespace
 
 void run_study(const Study& study, const StudyOptions& options) {
   const Clock::time_point started = Clock::now();
-  fs::create_directories(options.folder);
+  const ResultsFolder folder(options.folder);
   const FolderLock lock(options.folder, "study");
   const bool goes_on = is_there(options.folder / kStudyRecord);
   try {
     if (!goes_on) {
-      for (const Case& c : study.cases) check(c, options);
+      check_cases(study, options);
       check_data(study, options);
     }
     std::vector<ProcessRecord> before = begin(study, options);
@@ -264,7 +345,6 @@ void run_study(const Study& study, const StudyOptions& options) {
     throw DataError(is_there(options.folder / kStudyRecord) ? fmt::format("study: interrupted; go on with --resume --out {}", options.folder.string())
                                                             : "study: interrupted before anything was measured");
   }
-  fs::remove_all(options.folder / "last-run");
 }
 
 }  // namespace gemel::study

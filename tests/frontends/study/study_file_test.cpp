@@ -38,6 +38,17 @@ TEST(StudyFile, a_grid_is_every_combination_of_its_axes_in_the_order_of_the_file
   EXPECT_EQ(s.selected(Json::parse(R"({"model": "lenet", "how": "off"})")).size(), 2u);
 }
 
+TEST(StudyFile, a_case_knows_the_line_of_each_key_of_its_spec) {
+  const std::string text =
+      "[quick]\nruns = 2\n[[grid]]\nspec = { seed = 3 }\n[grid.axes]\nmodel = [\n  \"lenet\",\n  \"alexnet\",\n]\n"
+      "[[grid.axes.how]]\nname = \"a\"\nlr = 1\n[[grid.axes.how]]\nname = \"b\"\nlr = 2\n";
+  const Case last = parsed(text, Extent::quick).cases.back();
+  EXPECT_EQ(last.name, "alexnet/b");
+  EXPECT_EQ(last.lines, (std::map<std::string, int>{{"command", 3}, {"runs", 5}, {"seed", 7}, {"model", 11}, {"name", 17}, {"lr", 18}}));
+  EXPECT_EQ(last.line, 6);
+  EXPECT_FALSE(parsed(text).cases.back().lines.contains("runs"));
+}
+
 TEST(StudyFile, wrong_keys_types_and_names_are_refused_with_their_line) {
   EXPECT_EQ(refusal(std::string(kGrid) + "tilte = 1\n"), "study: s.toml:7: [[grid]] has no 'tilte'; accepted: spec, axes, quick, full");
   EXPECT_EQ(testing::message_of<UsageError>([] { parse_study("titel = \"T\"\n", "s.toml", Extent::usual); }),
@@ -65,7 +76,14 @@ TEST(StudyFile, wrong_keys_types_and_names_are_refused_with_their_line) {
             "study: s.toml:7: no case has {\"model\":\"lent\"}");
   EXPECT_EQ(refusal(hypothesis + "method = \"trend\"\nover = \"model\"\nexpected = \"rises\"\n"),
             "study: s.toml:7: 'model' is an axis of words; accepted: one of numbers");
-  EXPECT_EQ(refusal("[[grid]]\naxes = { model = [\"lenet\"] }\nquick = { modle = [\"alexnet\"] }\n"), "study: s.toml:4: 'modle' is no axis of this grid");
+  EXPECT_EQ(refusal("[[grid]]\naxes = { model = [\"lenet\"] }\nquick = { modle = [\"alexnet\"] }\n"), "study: s.toml:6: 'modle' is no axis of this grid");
+  EXPECT_EQ(refusal("[[grid]]\naxes = { model = [\"lenet\"] }\nspec = { command = \"bench trian\" }\n"),
+            "study: s.toml:6: case lenet: command is \"bench trian\"; accepted: \"bench train\", \"bench infer\", \"train\", \"eval\", \"infer\"");
+  EXPECT_EQ(refusal("[[grid]]\nspec = { command = 3 }\naxes = { model = [\"lenet\"] }\n"),
+            "study: s.toml:5: case lenet: command is 3; accepted: \"bench train\", \"bench infer\", \"train\", \"eval\", \"infer\"");
+  EXPECT_EQ(testing::message_of<UsageError>(
+                [] { parse_study("title = \"T\"\nquestion = \"Q?\"\n\n[[grid]]\naxes = { model = [\"lenet\"] }\n", "s.toml", Extent::usual); }),
+            "study: s.toml:4: case lenet: it has no command in its spec");
   EXPECT_EQ(refusal(grid + "[[table]]\nname = \"../t\"\ncaption = \"c\"\n"), "study: s.toml:8: name is '../t'; accepted: small letters, digits, - and _");
   EXPECT_EQ(refusal(grid + "[data.d]\nfrom = \"f\"\nbegins = \"0x\"\n"),
             "study: s.toml:7: data.d: begins is '0x'; accepted: the first bytes of `file` in hexadecimal");

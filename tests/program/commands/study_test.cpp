@@ -1,4 +1,4 @@
-// gemel study from outside: a study of one's own, killed and resumed, and what is refused.
+// gemel study from outside: a study of one's own, killed and resumed, within a budget, and what its report has.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,56 +10,10 @@
 #include "engine/base/files/folder_lock.h"
 #include "engine/base/resource_limits.h"
 #include "engine/base/usage/power_meter.h"
-#include "frontends/study/runner/case_process.h"
-#include "tests/support/program/command_line_fixture.h"
+#include "tests/support/program/study_fixture.h"
 
 namespace gemel::testing {
 namespace {
-
-class StudyCommand : public CommandLine {
- protected:
-  /// Four cases that take a moment each, and one that does not fit. More than four steps can be shortened by a budget.
-  std::string file(int blocks = 3, int steps = 3) {
-    std::ofstream(folder() / "own.toml") << "most_repeats = " << blocks
-                                         << "\nspec = { command = \"bench infer\", input = \"1x32x32\", warmup = 1, runs = " << steps << R"( }
-title = "My own"
-question = "Is it?"
-narrow = 1e-9
-[[grid]]
-axes = { model = ["lenet"], frontend = ["eager", "graph"], batch-size = [1, 4] }
-[[grid]]
-axes = { model = [{ name = "too large", model = "vgg16", input = "3x224x224", frontend = "graph", batch-size = 4096, memory-limit = "64M" }] }
-[[table]]
-name = "times"
-caption = "Times"
-rows = ["model", "frontend"]
-columns = "batch-size"
-[[hypothesis]]
-name = "graph"
-claim = "Graphs are faster."
-source = "nobody"
-a = { frontend = "graph" }
-b = { frontend = "eager" }
-expected = "below 1"
-)";
-    return in_folder("own.toml");
-  }
-  std::vector<Json> runs(const std::string& out) {
-    std::vector<Json> all;
-    for (const std::string& line : lines_of(read_text(folder() / out / "runs.jsonl"))) all.push_back(Json::parse(line));
-    return all;
-  }
-  /// Lines of its record that are whole.
-  std::size_t finished_runs(const std::string& out) {
-    const std::filesystem::path record = folder() / out / "runs.jsonl";
-    return std::filesystem::exists(record) ? static_cast<std::size_t>(std::ranges::count(read_text(record), '\n')) : 0;
-  }
-  static std::map<std::string, int> times_run(const std::vector<Json>& runs) {
-    std::map<std::string, int> out;
-    for (const Json& run : runs) ++out[run["case"].get<std::string>() + " " + run["repeat"].dump() + " " + run["scale"].dump()];
-    return out;
-  }
-};
 
 TEST_F(StudyCommand, runs_ones_own_study_and_writes_its_report) {
   const Outcome o = run({"study", "run", file(), "--out", in_folder("r")});
@@ -170,28 +124,62 @@ TEST_F(StudyCommand, whose_budget_is_short_runs_fewer_steps_and_says_so) {
                       "at least."),
             std::string::npos);
   const std::size_t before = runs("s").size();
+  file(3, 20000);
   ASSERT_EQ(run(joined(words, {"10", "--resume"})).status, 0);
-  EXPECT_GT(runs("s").size(), before);
+  EXPECT_GT(runs("s").size(), before) << "the third block at least";
   for (const Json& run : runs("s")) EXPECT_EQ(run["scale"], scale) << "as it was decided";
 }
 
-TEST_F(StudyCommand, cases_that_fail_miss_something_or_take_too_long_are_gaps_with_their_reasons) {
-  const auto with = [&](const std::string& name, const std::string& cases) {
-    std::ofstream(folder() / (name + ".toml"))
-        << "title = \"T\"\nquestion = \"Q\"\nmost_repeats = 1\ntimeout_s = 0.5\n"
-        << "spec = { command = \"bench infer\", model = \"lenet\", input = \"1x32x32\", frontend = \"graph\", batch-size = 1 }\n"
-        << "[[grid]]\naxes = { how = [" << cases << "] }\n";
-    return Words{"study", "run", in_folder(name + ".toml"), "--out", in_folder(name)};
-  };
-  EXPECT_EQ(run(with("late", "{ name = \"late\", runs = 1000000 }")).status, 1);
-  EXPECT_EQ(runs("late")[0]["status"], "timeout");
-  EXPECT_EQ(run(with("gone", "{ name = \"gone\", command = \"train\", dataset = \"cifar10\", data = \"/nowhere\" }")).status, 0);
-  EXPECT_EQ(runs("gone")[0]["status"], "missing") << runs("gone")[0];
-  EXPECT_NE(runs("gone")[0]["reason"].get<std::string>().find("/nowhere"), std::string::npos);
-  expect_refused(with("wrong", "{ name = \"wrong\", warmpu = 1 }"), 2, "study: case wrong: gemel: spec: ");
-  expect_refused(with("busy", "{ name = \"busy\", busy-cores = -1 }"), 2, "study: case busy: busy-cores is -1; accepted: a whole number, 0 for none");
-  expect_refused(with("two", "{ name = \"two\", frontend = [\"graph\", \"eager\"] }"), 2,
-                 "study: case two: frontend is [\"graph\",\"eager\"]; accepted: one value, in the spec or on an axis");
+TEST_F(StudyCommand, prints_commands_that_run_when_they_are_copied) {
+  std::ofstream(folder() / "copied.toml") << R"(
+title = "T"
+question = "Q"
+most_repeats = 1
+spec = { model = "lenet", input = "1x32x32", frontend = "graph", classes = 10, batch-size = 2 }
+[[grid]]
+axes = { work = [{ name = "infer", command = "bench infer", warmup = 1, runs = 2 }, { name = "it's trained", command = "train", limit = 4, cores = 1 },
+  { name = "too large", command = "bench infer", memory-limit = "1K" }] }
+)";
+  ASSERT_EQ(run({"study", "run", in_folder("copied.toml"), "--out", in_folder("r")}).status, 0);
+  const Words lines = lines_of(read_text(folder() / "r/report.md"));
+  const auto begin = std::ranges::find(lines, "```");
+  ASSERT_NE(begin, lines.end());
+  std::map<std::string, std::string> commands;
+  for (auto line = begin + 1; line + 1 < lines.end() && *line != "```"; line += 2) {
+    ASSERT_TRUE(line->starts_with("# ")) << *line;
+    commands[line->substr(2)] = *(line + 1);
+  }
+  ASSERT_EQ(commands.size(), 3u);
+  EXPECT_TRUE(commands["it's trained"].starts_with("taskset -c ")) << commands["it's trained"];
+  const std::filesystem::path elsewhere = folder() / "elsewhere";
+  std::filesystem::create_directories(elsewhere);
+  const auto shell = [&](const std::string& command) { return std::system(fmt::format("cd {} && {{ {}\n}} >out 2>err", elsewhere.string(), command).c_str()); };
+  EXPECT_EQ(shell(commands["infer"]), 0) << read_text(elsewhere / "err");
+  EXPECT_NE(read_text(elsewhere / "out").find("infer/lenet/2/1x32x32/graph"), std::string::npos);
+  EXPECT_EQ(shell(commands["it's trained"]), 0) << read_text(elsewhere / "err");
+  EXPECT_NE(read_text(elsewhere / "out").find("epoch 1: "), std::string::npos);
+  EXPECT_NE(shell(commands["too large"]), 0) << "as in the study";
+  EXPECT_NE(read_text(elsewhere / "err").find("memory"), std::string::npos) << read_text(elsewhere / "err");
+}
+
+TEST_F(StudyCommand, says_which_case_of_how_many_it_runs_and_leaves_no_number_out) {
+  const Outcome o = run({"study", "run", file(3, 20), "--out", in_folder("n"), "--budget", "3"});
+  ASSERT_EQ(o.status, 0) << o.err;
+  int pilots = 0, of_blocks = 0;
+  for (const std::string& line : lines_of(o.err)) {
+    int block = 0, blocks = 0, c = 0, cases = 0;
+    if (std::sscanf(line.c_str(), "pilot, case %d of %d: ", &c, &cases) == 2) {
+      EXPECT_EQ(c, ++pilots) << line;
+      EXPECT_EQ(cases, 5) << line;
+      EXPECT_NE(line.find("; at most "), line.npos) << line;
+    } else if (std::sscanf(line.c_str(), "block %d of %d, case %d of %d: ", &block, &blocks, &c, &cases) == 4) {
+      EXPECT_EQ(blocks, 3) << line;
+      EXPECT_EQ(cases, 4) << line << ": without the one that does not fit";
+      EXPECT_EQ(4 * (block - 1) + c, ++of_blocks) << line;
+    }
+  }
+  EXPECT_EQ(pilots, 5) << o.err;
+  EXPECT_EQ(of_blocks, 12) << o.err;
 }
 
 TEST_F(StudyCommand, what_was_missing_is_tried_again_by_a_study_that_goes_on) {
@@ -320,43 +308,6 @@ bound = true
   EXPECT_EQ(lines_of(read_text(folder() / "p/plots/times-bound.csv")).size(), 3u) << "two cases under a head";
   ASSERT_EQ(run(joined(words, {"--resume"})).status, 0);
   EXPECT_EQ(read_text(folder() / "p/device.json"), peak);
-}
-
-TEST_F(StudyCommand, names_options_and_files_that_are_wrong_are_refused) {
-  expect_refused({"study", "run", "dumy"}, 2, "study: 'dumy' is unknown, did you mean 'dummy'?; accepted: async, batch-optimizer, ");
-  expect_refused({"study", "rnu"}, 2, "study: 'rnu' is unknown; accepted: list, show, run, report, compare");
-  expect_refused({"study"}, 2, "study: no part is given; accepted: list, show, run, report, compare");
-  expect_refused({"study", "run"}, 2, "study: no name is given; accepted: one that `gemel study list` names, or a file");
-  expect_refused({"study", "run", "dummy", "--quick", "--full"}, 2, "study: --quick and --full are given; accepted: one of them");
-  expect_refused({"study", "run", "dummy", "--budget", "0"}, 2, "--budget: 0 is given; accepted: minutes above 0");
-  expect_refused({"study", "report", in_folder("none")}, 1, "read: cannot open " + in_folder("none/study.json"));
-  expect_refused({"study", "run", in_folder("none.toml")}, 1, "read: cannot open " + in_folder("none.toml"));
-}
-
-TEST_F(StudyCommand, each_case_of_each_study_is_a_run_that_its_command_takes) {
-  int cases = 0;
-  for (const auto& file : study::study_files())
-    for (const study::Extent extent : {study::Extent::quick, study::Extent::usual, study::Extent::full})
-      for (const study::Case& c : study::read_study(file, extent).cases) {
-        Words words;
-        std::istringstream command(c.spec["command"].get<std::string>());
-        for (std::string word; command >> word;) words.push_back(word);
-        const Outcome o = run(joined(words, {"--spec", study::spec_of_run(c).dump(), "--print-spec"}));
-        EXPECT_EQ(o.status, 0) << file << ": " << c.name << ": " << o.err;
-        ++cases;
-      }
-  EXPECT_GE(cases, 150);
-}
-
-TEST_F(StudyCommand, lists_studies_and_what_published_texts_say) {
-  const Outcome names = run({"study", "list"}), claims = run({"study", "list", "--claims"});
-  EXPECT_EQ(names.status, 0);
-  for (const char* name : {"batch-size ", "dataparallel ", "dummy ", "frontends ", "pipeline "}) EXPECT_NE(names.out.find(name), std::string::npos) << name;
-  EXPECT_NE(claims.out.find("A static graph trains faster than eager execution. (Dai et al. 2022"), std::string::npos) << claims.out;
-  EXPECT_NE(claims.out.find(" not run here\n"), std::string::npos);
-  const Outcome shown = run({"study", "show", "batch-size", "--quick"});
-  EXPECT_NE(shown.out.find("\nafter: Y. Zhao et al., "), std::string::npos) << shown.out;
-  EXPECT_NE(shown.out.find("18 cases\n  resnet18/batch-size=1/graph\n"), std::string::npos) << shown.out;
 }
 
 }  // namespace
