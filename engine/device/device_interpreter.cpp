@@ -75,7 +75,7 @@ void DeviceInterpreter::expect(std::span<const OwnedProblem> problems) {
   std::set<opencl::ProgramRequest> programs;
   for (const OwnedProblem& owned : problems) {
     const Problem p = owned.problem();
-    if (p.op.variants.empty() || !known.insert(p.op.name + to_string(p)).second) continue;
+    if (p.op.variants.empty() || !known.insert(p.op.name + to_string(p) + (p.op.epilogue ? p.op.epilogue->text : "")).second) continue;
     try {
       for (opencl::ProgramRequest& r : count_problem(p, profile).programs) programs.insert(std::move(r));
     } catch (const DeviceError&) {

@@ -26,10 +26,12 @@ AxisValue value_of(const Keys& grid, const std::string& factor, const toml::node
   AxisValue out;
   if (const auto* table = node.as_table()) {
     out.spec = grid.spec_of(*table);
-    if (!out.spec.values.contains("name") || !out.spec.values["name"].is_string()) grid.refuse(node, fmt::format("a value of {} is a table without a name", factor));
+    if (!out.spec.values.contains("name") || !out.spec.values["name"].is_string())
+      grid.refuse(node, fmt::format("a value of {} is a table without a name", factor));
     out.factor = out.spec.values["name"];
     out.word = out.factor.get<std::string>();
     out.spec.values.erase("name");
+    out.spec.lines.erase("name");
     return out;
   }
   out.factor = grid.json_of(node);

@@ -33,16 +33,6 @@ std::string name_in(const Json& record, const fs::path& folder) {
   return record["name"].get<std::string>();
 }
 
-FoundResults found_in(const fs::path& folder) {
-  FoundResults out{.folder = folder.lexically_normal(), .name = name_in(record_in(folder), folder), .tests = {}};
-  if (const fs::path file = folder / "results.json"; is_there(file)) {
-    const Json results = Json::parse(as_text(read_whole(file)), nullptr, false);
-    if (!has(results, "tests", &Json::is_array)) throw DataError(fmt::format("study: {} is no record of results", file.string()));
-    out.tests = results["tests"];
-  }
-  return out;
-}
-
 std::optional<double> scale_in(const Json& record) {
   if (!record.is_object() || !record.contains(kScale) || !record[kScale].is_number()) return std::nullopt;
   return record[kScale].get<double>();
@@ -72,15 +62,29 @@ std::optional<double> recorded_scale(const fs::path& folder) { return scale_in(r
 
 void record_scale(const fs::path& folder, double scale) { set(folder, kScale, scale); }
 
-std::vector<FoundResults> results_in(const fs::path& folder) {
+FoundResults results_of(const fs::path& folder) {
+  FoundResults out{.folder = folder.lexically_normal(), .name = name_in(record_in(folder), folder), .tests = {}};
+  if (const fs::path file = folder / "results.json"; is_there(file)) {
+    const Json results = Json::parse(as_text(read_whole(file)), nullptr, false);
+    if (!has(results, "tests", &Json::is_array)) throw DataError(fmt::format("study: {} is no record of results", file.string()));
+    out.tests = results["tests"];
+  }
+  return out;
+}
+
+std::vector<fs::path> folders_of_results(const fs::path& folder) {
   std::error_code none;
-  if (is_there(folder / kStudyRecord) || !fs::is_directory(folder, none)) return {found_in(folder)};
+  if (fs::exists(folder / kStudyRecord, none) || !fs::is_directory(folder, none)) return {folder};
   std::vector<fs::path> inner;
   for (const auto& entry : fs::directory_iterator(folder, none))
-    if (is_there(entry.path() / kStudyRecord)) inner.push_back(entry.path());
+    if (fs::exists(entry.path() / kStudyRecord, none)) inner.push_back(entry.path());
   std::ranges::sort(inner);
+  return inner;
+}
+
+std::vector<FoundResults> results_in(const fs::path& folder) {
   std::vector<FoundResults> out;
-  for (const fs::path& one : inner) out.push_back(found_in(one));
+  for (const fs::path& one : folders_of_results(folder)) out.push_back(results_of(one));
   return out;
 }
 

@@ -26,7 +26,11 @@ struct FoundResults {
   std::string name;  // of the study
   Json tests;        // of results.json; null: no report was written yet
 };
-/// The results in a folder, or in each folder in it that has some. @throws DataError where the folder is not there, or its study.json is no record of a study
+/// @throws DataError where the folder is not there, or its study.json is no record of a study
+FoundResults results_of(const std::filesystem::path& folder);
+/// The folder itself where it has a study's results, or is none; else those in it that have some.
+std::vector<std::filesystem::path> folders_of_results(const std::filesystem::path& folder);
+/// results_of each of these. @throws DataError as results_of
 std::vector<FoundResults> results_in(const std::filesystem::path& folder);
 
 }  // namespace gemel::study

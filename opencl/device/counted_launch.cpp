@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -9,29 +10,21 @@
 #include "opencl/device/stand_in_device.h"
 #include "opencl/memory/block.h"
 #include "opencl/program/kernel.h"
+#include "opencl/program/offset_arguments.h"
 #include "opencl/program/program_cache.h"
 
 namespace gemel::opencl {
 namespace {
 
 /// Of each `__global` parameter of a kernel, whether it is const; nothing where the source does not spell the kernel's name.
-std::optional<std::vector<bool>> const_parameters(std::string_view source, std::string_view kernel) {
+std::optional<std::vector<bool>> const_parameters(const std::string& source, std::string_view kernel) {
   const std::string head = "void " + std::string(kernel) + "(";
   const std::size_t begin = source.find(head);
   if (begin == source.npos) return std::nullopt;
   std::vector<bool> out;
-  std::string parameter;
-  int depth = 1;
-  for (const char c : source.substr(begin + head.size())) {
-    depth += (c == '(') - (c == ')');
-    if ((c == ',' && depth == 1) || depth == 0) {
-      if (parameter.find("__global") != parameter.npos) out.push_back(parameter.find("const") < parameter.find('*'));
-      parameter.clear();
-    } else {
-      parameter += c;
-    }
-    if (depth == 0) break;
-  }
+  std::istringstream parameters(parameters_behind(source, begin + head.size() - 1));
+  for (std::string parameter; std::getline(parameters, parameter, ',');)
+    if (parameter.find("__global") != parameter.npos) out.push_back(parameter.find("const") < parameter.find('*'));
   return out;
 }
 
@@ -53,9 +46,11 @@ class Counter final : public StandInDevice {
     return find(name, [&] { return with_includes(preface) + embedded_source(file); });
   }
   Kernel& generated_kernel(std::string_view title, const std::function<std::string()>& source, std::string_view name) override {
-    const std::string text = source();
-    launch_.programs.push_back({std::string(title), "", "", text});
-    return find(name, [&] { return text; });
+    return find(name, [&] {
+      std::string text = source();
+      launch_.programs.push_back({std::string(title), "", "", text});
+      return text;
+    });
   }
 
   void run(Kernel& kernel, const Range& range, std::span<const Argument> arguments) override {

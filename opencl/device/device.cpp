@@ -6,6 +6,8 @@
 #include <array>
 #include <deque>
 #include <mutex>
+#include <set>
+#include <thread>
 #include <unordered_map>
 
 #include "engine/base/clock.h"
@@ -49,6 +51,7 @@ class ClDevice : public Device {
     const Ablation& ablation = options.ablation;
     for (const auto& [op, variant] : ablation.variants) profile_.preferences.variants.insert({op, {variant}});
     settings_ = {options.denormals, options.profiling == Profiling::all, ablation.memory_plan, ablation.recorded_launches};
+    processes_ = options.memory_sharers.of_host;
     timing_ = settings_.profiling;
     can_sample_ = options.profiling == Profiling::sampled;
     if (part)
@@ -102,7 +105,8 @@ class ClDevice : public Device {
       texts.push_back({r.title, complete(with_includes(r.preface) + (r.generated.empty() ? embedded_source(r.title) : with_includes(r.generated))),
                        with_denormals(r.options), profile_.parses_builtins});
     }
-    std::vector<ProgramHandle> built = build_side_by_side(context(), device_, cache_, texts, profile_.name);
+    const std::size_t threads = std::max<std::size_t>(std::thread::hardware_concurrency() / at(std::max(processes_, 1)), 1);
+    std::vector<ProgramHandle> built = build_side_by_side(context(), device_, cache_, texts, threads, profile_.name);
     for (std::size_t i = 0; i < keys.size(); ++i)
       if (built[i]) programs_[keys[i]].handle = std::move(built[i]);
   }
@@ -225,7 +229,7 @@ class ClDevice : public Device {
     // The event is of the last kernel only, so a marker tells when the first could begin.
     if (timing_) check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, before.place()), "clEnqueueMarkerWithWaitList");
     enqueue(queue_.get(), reinterpret_cast<void**>(last.place()));
-    if (name != kNoWork) last_work_->note(name.data());
+    if (name != kNoWork) last_work_->note(natives_.emplace(name).first->c_str());
     if (!timing_ || !last) return;
     Timed& timed = times_.next(std::string(name));
     timed.before = std::move(before);
@@ -335,7 +339,8 @@ class ClDevice : public Device {
                                     range.local[0] > 0 ? local : nullptr, 0, nullptr, event);
     };
     cl_int code = enqueued();
-    if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE) {  // of a driver that takes memory only when it is used: what is freed may do
+    // Of a driver that takes memory only when it is used: what is freed may do. Not behind a fence, which may wait for a thread that waits for this device.
+    if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE && !queues_->wait_for_host()) {
       allocator_->trim();
       code = enqueued();
     }
@@ -466,6 +471,8 @@ class ClDevice : public Device {
   std::shared_ptr<LastWork> last_work_ = std::make_shared<LastWork>();
   bool timing_ = false, can_sample_ = false;
   unsigned launches_ = 0;
+  std::set<std::string, std::less<>> natives_;  // names that last_work_ has met
+  int processes_ = 1;                           // that share the host's cores
   WorkTimes times_{mutex_, *last_work_};
 };
 

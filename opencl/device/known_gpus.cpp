@@ -32,10 +32,12 @@ constexpr std::array kKnown{
     KnownGpu{"uhd630", 24, 32, kib(64), 256, kib(768), 440, 42},            // integrated
 };
 
-/// "NVIDIA GeForce RTX 4090": "nvidiageforcertx4090"
+/// "NVIDIA GeForce RTX 4090": "nvidiageforcertx4090"; "Intel(R) Arc(TM) A770 Graphics": "intelarca770"
 std::string plain(std::string_view name) {
-  std::string out;
-  for (const unsigned char c : name)
+  std::string text(name), out;
+  for (const std::string_view mark : {"(R)", "(TM)", "Graphics"})
+    for (std::size_t at = text.find(mark); at != text.npos; at = text.find(mark)) text.erase(at, mark.size());
+  for (const unsigned char c : text)
     if (std::isalnum(c)) out += static_cast<char>(std::tolower(c));
   return out;
 }
@@ -46,6 +48,7 @@ std::span<const KnownGpu> known_gpus() { return kKnown; }
 
 const KnownGpu* known_gpu(std::string_view device) {
   const std::string name = plain(device);
+  if (name.find("laptop") != name.npos || name.find("maxq") != name.npos) return nullptr;  // of the same name, and slower
   for (const KnownGpu& gpu : kKnown) {
     const std::string known = plain(gpu.name);
     const std::size_t begin = name.find(known), end = begin + known.size();

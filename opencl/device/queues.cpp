@@ -84,9 +84,11 @@ Fence Queues::make_fence() {
   EventHandle made(clCreateUserEvent(context(), &code));
   check(code, "clCreateUserEvent");
   const auto state = std::make_shared<State>(std::move(made), shared_);
+  ++shared_->open_fences;
   // An event that failed would end the process on some drivers and be overlooked by others: so a broken fence completes it, too.
   return {Event(state), [state, shared = shared_](Fence::End end) {
             if (end == Fence::End::broken) shared->broken = true;
+            --shared->open_fences;
             clSetUserEventStatus(state->get(), CL_COMPLETE);
           }};
 }

@@ -28,6 +28,8 @@ class Queues {
   Event event_of(EventHandle event) const;
   /// The OpenCL event behind an event; null for an empty one. @throws UsageError for an event of another device
   cl_event handle_in(const Event& event) const;
+  /// Whether a fence is open: what is enqueued behind it waits for the host.
+  bool wait_for_host() const { return shared_->open_fences > 0; }
   /// @throws DeviceError if a fence was broken
   void check_fences() const;
 
@@ -37,6 +39,7 @@ class Queues {
     std::shared_ptr<const Context> context;
     std::shared_ptr<LastWork> last;
     std::atomic<bool> broken = false;
+    std::atomic<int> open_fences = 0;
     void check() const;
   };
   class State;

@@ -7,18 +7,18 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
+#include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
-
-#include "engine/base/error.h"
 
 namespace gemel::opencl {
 
 std::vector<ProgramHandle> build_side_by_side(cl_context context, cl_device_id device, const ProgramCache& cache, std::span<const ProgramText> texts,
-                                              const std::string& device_name) {
+                                              std::size_t most_threads, const std::string& device_name) {
   constexpr std::chrono::seconds kSilence{1};
   std::vector<ProgramHandle> built(texts.size());
-  const std::size_t threads = std::min<std::size_t>(std::max(std::thread::hardware_concurrency(), 1U), texts.size());
+  const std::size_t threads = std::min(most_threads, texts.size());
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::condition_variable changed;
@@ -27,7 +27,7 @@ std::vector<ProgramHandle> build_side_by_side(cl_context context, cl_device_id d
     for (std::size_t i = next++; i < texts.size(); i = next++) {
       try {
         built[i] = build_program(context, device, cache, texts[i]);
-      } catch (const DeviceError&) {
+      } catch (const std::exception&) {
         // It is built again, and refused, where a kernel of it is asked for.
       }
     }
@@ -36,10 +36,18 @@ std::vector<ProgramHandle> build_side_by_side(cl_context context, cl_device_id d
     changed.notify_one();
   };
   std::vector<std::jthread> workers;
-  for (std::size_t t = 0; t < threads; ++t) workers.emplace_back(work);
+  try {
+    while (workers.size() < threads) workers.emplace_back(work);
+  } catch (const std::system_error&) {
+    // The system gives no further thread: those that there are do the work, or each program is built where it is asked for.
+  }
   std::unique_lock lock(mutex);
-  if (!changed.wait_for(lock, kSilence, [&] { return working == 0; }))
-    fmt::print(stderr, "gemel: the driver compiles {} programs for {}, on {} cores; later runs find them compiled\n", texts.size(), device_name, threads);
+  working -= threads - workers.size();
+  if (!changed.wait_for(lock, kSilence, [&] { return working == 0; })) {
+    const std::string line =
+        fmt::format("gemel: the driver compiles {} programs for {}, on {} cores; later runs find them compiled\n", texts.size(), device_name, workers.size());
+    std::fwrite(line.data(), 1, line.size(), stderr);
+  }
   changed.wait(lock, [&] { return working == 0; });
   return built;
 }

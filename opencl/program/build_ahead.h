@@ -8,10 +8,10 @@
 
 namespace gemel::opencl {
 
-/// Builds on as many threads as the machine has cores. Where that takes more than a second, a line on standard error says what is being done.
+/// Builds on several threads. Where that takes more than a second, a line on standard error says what is being done.
 /// @param device_name  in that line
 /// @return [text] null where it does not build
 std::vector<ProgramHandle> build_side_by_side(cl_context context, cl_device_id device, const ProgramCache& cache, std::span<const ProgramText> texts,
-                                              const std::string& device_name);
+                                              std::size_t most_threads, const std::string& device_name);
 
 }  // namespace gemel::opencl

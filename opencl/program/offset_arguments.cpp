@@ -54,6 +54,10 @@ std::size_t closing(std::string_view text, std::size_t open) {
 
 }  // namespace
 
+std::string parameters_behind(const std::string& source, std::size_t open) {
+  return expanded(source.substr(open + 1, closing(source, open) - open - 1), pointer_macros(source));
+}
+
 std::string with_offset_arguments(const std::string& source) {
   static const std::regex head("__kernel\\b[^;{}]*?\\bvoid\\s+\\w+\\s*\\("), pointer("(__global[^,*]*\\*)\\s*(?:restrict\\s+)?(\\w+)");
   const auto macros = pointer_macros(source);

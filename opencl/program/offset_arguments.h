@@ -8,5 +8,7 @@ namespace gemel::opencl {
 /// `__global T* p`, and code that adds it to p.
 /// @param source  with all #includes resolved; macros that stand for pointer parameters of a kernel must have no parameters
 std::string with_offset_arguments(const std::string& source);
+/// The parameters of a kernel with such macros replaced, which begin behind `open`, a bracket in the source.
+std::string parameters_behind(const std::string& source, std::size_t open);
 
 }  // namespace gemel::opencl

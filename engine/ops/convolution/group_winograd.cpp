@@ -53,9 +53,11 @@ Cache cache_of(const Extents& e, const opencl::DeviceProfile& profile) {
 
 std::int64_t bytes_of_tile(const Extents& e) { return 4 * kPoints * (e.inner + e.outer); }
 
-// As much faster by the estimates must it be: smaller chunks, which are more launches; and all of it, which takes memory, moves more, rounds more, and was not
-// measured on a GPU yet. `gemel tune` takes it wherever it is faster.
-constexpr double kClearly = 1.25, kFarFaster = 2.4;
+/// As much faster must smaller chunks be, which are more launches; estimates are no better.
+constexpr double kClearly = 1.25;
+/// As much faster than tiles must the whole be: it takes memory, moves and rounds more, and was not measured on a GPU yet. `gemel tune` takes it where it is
+/// faster.
+constexpr double kFarFaster = 2.4;
 
 /// Multiplications of a unit in the time of moving an element to or from memory, if all units move some: 4 bytes, at 0.85 of the memory's rate and 0.68 of
 /// the arithmetic's, which are what copies and tiles reach on an H100. 15 on an A100, 30 on an H100, 130 on an RTX 4090.
@@ -127,7 +129,8 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const std::int64_t channels = std::max(e.inner, e.outer);
   if ((e.n + 1) * rows * columns * channels > kMostElements) return "a tensor has about 2^31 elements or more";
   const Plan plan = plan_of(d, e, profile);
-  const std::int64_t most = std::max(plan.chunk, std::min(e.inner, e.outer)) + kGroup;  // items of several tensors are of one range, each with a group's rest
+  // One range holds the items of three tensors, of each rounded up to a group.
+  const std::int64_t most = std::max(plan.chunk, std::min(e.inner, e.outer)) + kGroup;
   if (kPoints * most * channels > kMostElements) return "its transforms have about 2^31 elements or more";
   if (plan.sections.bytes() > profile.max_allocation_bytes) return "its workspace exceeds the largest allocation";
   return gemm::fastest_group_tile(product_of(d, e, plan.chunk), profile) ? nullptr : "no tile of a work-group takes its products";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "engine/base/error.h"
@@ -59,6 +60,23 @@ std::vector<study::FoundResults> results_in(const std::vector<std::string>& fold
   return out;
 }
 
+/// Calls `read`; where `tells`, an error is a line, and not the end: nobody named the folder.
+void tell_instead(bool tells, const std::function<void()>& read) {
+  try {
+    read();
+  } catch (const Error& e) {
+    if (!tells) throw;
+    say("left out: {}\n", e.what());
+  }
+}
+
+/// In the current folder, or in those in it.
+std::vector<study::FoundResults> results_nearby() {
+  std::vector<study::FoundResults> out;
+  for (const fs::path& folder : study::folders_of_results(".")) tell_instead(true, [&] { out.push_back(study::results_of(folder)); });
+  return out;
+}
+
 int list(const Arguments& arguments) {
   po::options_description options("options");
   auto option = options.add_options();
@@ -77,9 +95,11 @@ int list(const Arguments& arguments) {
     for (const Study& s : all) fmt::print("{:<16} {}\n", s.name, s.title);
     return 0;
   }
-  const std::vector<study::FoundResults> results = folders.empty() ? study::results_in(".") : results_in(folders);
-  for (const study::FoundResults& own : results)  // a study that does not come with the program
-    if (std::ranges::none_of(all, [&](const Study& s) { return s.name == own.name; })) all.push_back(study::recorded_study(own.folder));
+  const std::vector<study::FoundResults> results = folders.empty() ? results_nearby() : results_in(folders);
+  for (const study::FoundResults& own : results) {  // a study that does not come with the program
+    if (std::ranges::any_of(all, [&](const Study& s) { return s.name == own.name; })) continue;
+    tell_instead(folders.empty(), [&] { all.push_back(study::recorded_study(own.folder)); });
+  }
   for (const Study& s : all) print_claims(s, results);
   return 0;
 }

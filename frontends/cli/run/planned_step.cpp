@@ -14,8 +14,6 @@
 #include "frontends/train/step.h"
 
 namespace gemel::cli {
-namespace {}  // namespace
-
 Program capture_step(Session& session, train::Task& task, const Specs& inputs, Work work) {
   nn::Module& model = task.module();
   nn::StateNames state(model);
@@ -52,7 +50,11 @@ bool trains_on(train::Task& task, const Specs& inputs) {
 }
 
 void build_step(Session& session, train::Task& task, const Specs& inputs, Work work) {
-  session.interpreter().expect(problems_of(capture_step(*Session::reference(), task, inputs, work)));
+  try {
+    session.interpreter().expect(problems_of(capture_step(*Session::reference(), task, inputs, work)));
+  } catch (const ShapeError&) {
+    // Of the batch alone: batch normalisation over all ranks takes a single sample of each. The kernels are then built as they are met.
+  }
 }
 
 PlannedStep plan_step(train::Task& task, const Specs& inputs, Work work, const opencl::Device* device) {

@@ -234,6 +234,7 @@ void TrainRun::build_model() {
   task_ = work_->task(*model_);
   if (options_.frontend == Frontend::eager && session.device().profile().builds_ahead()) {
     const auto unbuilt = untouched_model();
+    if (options_.freeze_backbone) unbuilt->freeze_backbone();
     const std::int64_t samples = batch_samples();
     build_step(session, *work_->task(*unbuilt), work_->batch(ceil_div(samples, copies() * micro_batches(samples))), Work::train);
   }

@@ -129,7 +129,7 @@ class ParameterServerStrategy : public Strategy {
     const int least = servers_ + rule_.backup + 1;
     if (ranks < least)
       throw UsageError(fmt::format("--parallel {}: {} for {}{}; accepted: {} ranks or more", name(), count_of(ranks, "rank"), count_of(servers_, "server"),
-                                   rule_.backup ? fmt::format(", {} workers in reserve and another one", rule_.backup) : " and a worker", least));
+                                   rule_.backup ? fmt::format(", {} in reserve and another one", count_of(rule_.backup, "worker")) : " and a worker", least));
     return ranks - servers_ - rule_.backup;
   }
   int copy(int rank, int ranks) const override { return std::clamp(rank - servers_, 0, copies(ranks) - 1); }

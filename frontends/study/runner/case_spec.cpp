@@ -35,7 +35,8 @@ void check_keys_of_runner(const Case& c, const Study& study) {
 std::size_t place_of(const std::string& option, std::string_view line) {
   const auto is_of_name = [](unsigned char c) { return std::isalnum(c) || c == '-'; };
   std::size_t at = line.find(option);
-  while (at != line.npos && at + option.size() < line.size() && is_of_name(static_cast<unsigned char>(line[at + option.size()]))) at = line.find(option, at + 1);
+  while (at != line.npos && at + option.size() < line.size() && is_of_name(static_cast<unsigned char>(line[at + option.size()])))
+    at = line.find(option, at + 1);
   return at;
 }
 

@@ -69,7 +69,7 @@ Json surroundings(const StudyOptions& options) {
           {"gemel", options.version}};
 }
 
-/// The folder of the results, in which something can be written. What was only looked at leaves nothing behind.
+/// The folder of the results, in which something can be written. It goes again where nothing was.
 class ResultsFolder {
  public:
   /// @throws DataError
@@ -83,7 +83,6 @@ class ResultsFolder {
   }
   ~ResultsFolder() {
     std::error_code none;
-    fs::remove_all(folder_ / kLastRun, none);
     if (is_new_) fs::remove(folder_, none);  // where it is empty
   }
   ResultsFolder(const ResultsFolder&) = delete;
@@ -92,6 +91,21 @@ class ResultsFolder {
  private:
   fs::path folder_;
   bool is_new_ = false;
+};
+
+/// Removes what the last process wrote, when all have ended.
+class LastRun {
+ public:
+  explicit LastRun(const fs::path& folder) : folder_(folder / kLastRun) {}
+  ~LastRun() {
+    std::error_code none;
+    fs::remove_all(folder_, none);
+  }
+  LastRun(const LastRun&) = delete;
+  LastRun& operator=(const LastRun&) = delete;
+
+ private:
+  fs::path folder_;
 };
 
 /// study.json, by which a folder is known; and the folder's earlier runs, where they are of the same study.
@@ -332,6 +346,7 @@ void run_study(const Study& study, const StudyOptions& options) {
   const Clock::time_point started = Clock::now();
   const ResultsFolder folder(options.folder);
   const FolderLock lock(options.folder, "study");
+  const LastRun last_run(options.folder);  // behind the lock: where another run has that, the folder is its own
   const bool goes_on = is_there(options.folder / kStudyRecord);
   try {
     if (!goes_on) {

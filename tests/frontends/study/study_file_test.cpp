@@ -44,7 +44,7 @@ TEST(StudyFile, a_case_knows_the_line_of_each_key_of_its_spec) {
       "[[grid.axes.how]]\nname = \"a\"\nlr = 1\n[[grid.axes.how]]\nname = \"b\"\nlr = 2\n";
   const Case last = parsed(text, Extent::quick).cases.back();
   EXPECT_EQ(last.name, "alexnet/b");
-  EXPECT_EQ(last.lines, (std::map<std::string, int>{{"command", 3}, {"runs", 5}, {"seed", 7}, {"model", 11}, {"name", 17}, {"lr", 18}}));
+  EXPECT_EQ(last.lines, (std::map<std::string, int>{{"command", 3}, {"runs", 5}, {"seed", 7}, {"model", 11}, {"lr", 18}}));
   EXPECT_EQ(last.line, 6);
   EXPECT_FALSE(parsed(text).cases.back().lines.contains("runs"));
 }

@@ -114,7 +114,12 @@ TEST(KnownGpus, are_found_by_the_names_that_drivers_give) {
   EXPECT_EQ(name_of("NVIDIA A100-SXM4-40GB"), "a100");
   EXPECT_EQ(name_of("NVIDIA GeForce RTX 3090 Ti"), "rtx3090");
   EXPECT_EQ(name_of("Tesla T4"), "t4");
-  for (const char* other : {"NVIDIA RTX A1000", "Quadro T400", "NVIDIA L200", "gfx90a:sramecc+:xnack-", "pthread-skylake-avx512-Intel(R) Xeon(R)", ""})
+  EXPECT_EQ(name_of("Intel(R) Arc(TM) A770 Graphics"), "arc-a770");
+  EXPECT_EQ(name_of("Intel(R) Iris(R) Xe Graphics"), "iris-xe");
+  EXPECT_EQ(name_of("Intel(R) UHD Graphics 630"), "uhd630");
+  EXPECT_EQ(name_of("Intel(R) Data Center GPU Max 1550"), "max1550");
+  for (const char* other : {"NVIDIA RTX A1000", "Quadro T400", "NVIDIA L200", "NVIDIA GeForce RTX 4090 Laptop GPU", "gfx90a:sramecc+:xnack-",
+                            "pthread-skylake-avx512-Intel(R) Xeon(R)", ""})
     EXPECT_EQ(known_gpu(other), nullptr) << other;
 }
 

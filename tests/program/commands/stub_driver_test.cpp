@@ -70,17 +70,18 @@ TEST_F(StubDriver, programs_of_a_step_are_built_together_and_told) {
   const std::string told = "gemel: the driver compiles ";
   for (const std::string frontend : {"graph", "eager"}) {
     std::filesystem::remove_all(folder() / "cache");
-    const Words command{"bench", "train", "--model", "resnet18", "--input", "3x32x32", "--batch-size", "4", "--frontend", frontend, "--runs", "1"};
-    const Outcome cold = run_on_stub(command, "", "build_ms=300");
+    const Words command{"bench", "train", "--model", "lenet", "--batch-size", "4", "--frontend", frontend, "--runs", "1"};
+    const std::string slow = "build_ms=1200";  // of a program, on however many cores
+    const Outcome cold = run_on_stub(command, "", slow);
     EXPECT_EQ(cold.status, 0) << cold.err;
     const std::size_t begin = cold.err.find(told);
     ASSERT_NE(begin, std::string::npos) << frontend << ": " << cold.err;
     const int programs = std::stoi(cold.err.substr(begin + told.size()));
-    EXPECT_GT(programs, 10) << cold.err;
+    EXPECT_GT(programs, 5) << cold.err;
     EXPECT_LE(programs, 120) << cold.err;
     EXPECT_NE(cold.err.find(" programs for Stub GPU, on "), std::string::npos) << cold.err;
     EXPECT_EQ(cold.err.find(told, begin + 1), std::string::npos) << cold.err;
-    EXPECT_EQ(run_on_stub(command).err.find(told), std::string::npos) << frontend;
+    EXPECT_EQ(run_on_stub(command, "", slow).err.find(told), std::string::npos) << frontend;
   }
 }
 

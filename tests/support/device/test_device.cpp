@@ -54,10 +54,11 @@ const std::shared_ptr<opencl::Device>& shared_narrow_device() {
 opencl::Device& narrow_device() { return *shared_narrow_device(); }
 
 std::shared_ptr<opencl::Device> pretended_device(const char* what, const opencl::DeviceOptions& options) {
-  ::setenv("GEMEL_PRETEND", what, 1);
-  auto device = opencl::Device::open(options);
-  ::unsetenv("GEMEL_PRETEND");
-  return device;
+  struct Pretence {
+    explicit Pretence(const char* text) { ::setenv("GEMEL_PRETEND", text, 1); }
+    ~Pretence() { ::unsetenv("GEMEL_PRETEND"); }
+  } const pretence(what);
+  return opencl::Device::open(options);
 }
 
 Session& test_session() {

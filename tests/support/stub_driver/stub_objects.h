@@ -85,6 +85,7 @@ struct _cl_mem : stub::Object {
 };
 struct _cl_program : stub::Object {
   std::string source;
+  bool is_binary = false;
 };
 struct _cl_kernel : stub::Object {
   std::string name;
