@@ -17,7 +17,7 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "engine/base/files/git_lfs.h"
-#include "engine/base/json_text.h"
+#include "engine/base/text/json_text.h"
 
 namespace gemel::datasets {
 namespace {

@@ -7,8 +7,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "engine/base/edit_distance.h"
 #include "engine/base/error.h"
+#include "engine/base/text/edit_distance.h"
 
 namespace gemel {
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/base/error.h"
-#include "engine/base/shell_quote.h"
+#include "engine/base/text/shell_quote.h"
 #include "frontends/cli/command.h"
 #include "frontends/cli/doctor/health_check.h"
 #include "frontends/cli/doctor/isolated_checks.h"

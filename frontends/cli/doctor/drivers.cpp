@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "engine/base/error.h"
-#include "engine/base/shell_quote.h"
+#include "engine/base/text/shell_quote.h"
 #include "engine/core/session.h"
 #include "engine/device/dispatch.h"
 #include "engine/ops/catalog.h"

@@ -11,7 +11,7 @@
 #include <optional>
 #include <vector>
 
-#include "engine/base/shell_quote.h"
+#include "engine/base/text/shell_quote.h"
 #include "frontends/cli/doctor/health_check.h"
 #include "frontends/cli/launch/mpirun_environment.h"
 #include "opencl/device/device.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/base/shell_quote.h"
+#include "engine/base/text/shell_quote.h"
 #include "frontends/cli/doctor/health_check.h"
 #include "opencl/device/gpu_nodes.h"
 #include "opencl/device/icd_loader.h"

@@ -15,7 +15,7 @@
 
 #include "engine/base/error.h"
 #include "engine/base/resource_limits.h"
-#include "engine/base/shell_quote.h"
+#include "engine/base/text/shell_quote.h"
 #include "frontends/cli/doctor/health_check.h"
 #include "frontends/cli/job/job.h"
 #include "frontends/cli/launch/hosts.h"

@@ -25,7 +25,7 @@
 #include "engine/base/error.h"
 #include "engine/base/files/file.h"
 #include "engine/base/resource_limits.h"
-#include "engine/base/shell_quote.h"
+#include "engine/base/text/shell_quote.h"
 #include "engine/base/usage/process_state.h"
 #include "frontends/cli/launch/hosts.h"
 #include "frontends/cli/launch/mpirun_network.h"

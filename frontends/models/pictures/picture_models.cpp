@@ -7,8 +7,8 @@
 #include <array>
 #include <string>
 
-#include "engine/base/edit_distance.h"
 #include "engine/base/error.h"
+#include "engine/base/text/edit_distance.h"
 #include "frontends/models/blocks.h"
 #include "frontends/models/pictures/architectures.h"
 #include "frontends/nn/layers/layers.h"

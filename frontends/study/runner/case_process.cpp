@@ -14,7 +14,7 @@
 #include "engine/base/files/file.h"
 #include "engine/base/numbers.h"
 #include "engine/base/resource_limits.h"
-#include "engine/base/shell_quote.h"
+#include "engine/base/text/shell_quote.h"
 #include "frontends/study/peers/peers.h"
 #include "frontends/study/runner/case_spec.h"
 #include "frontends/study/runner/child_process.h"

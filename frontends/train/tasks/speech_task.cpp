@@ -7,9 +7,9 @@
 
 #include "datasets/speech/characters.h"
 #include "engine/base/dtype_conversion.h"
-#include "engine/base/edit_distance.h"
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
+#include "engine/base/text/edit_distance.h"
 #include "engine/ops/ops.h"
 #include "frontends/train/tasks/word_error_rate.h"
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "engine/base/edit_distance.h"
+#include "engine/base/text/edit_distance.h"
 #include "frontends/train/tasks/split_words.h"
 
 namespace gemel::train {

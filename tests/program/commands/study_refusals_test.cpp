@@ -24,6 +24,14 @@ TEST_F(StudyCommand, cases_that_fail_miss_something_or_take_too_long_are_gaps_wi
   EXPECT_EQ(run(with("gone", "{ name = \"gone\", command = \"train\", dataset = \"cifar10\", data = \"/nowhere\" }")).status, 0);
   EXPECT_EQ(runs("gone")[0]["status"], "missing") << runs("gone")[0];
   EXPECT_NE(runs("gone")[0]["reason"].get<std::string>().find("/nowhere"), std::string::npos);
+  const std::string lacks = "{ name = \"lacks\", model = \"bert\", input = \"8\", config = \"{data}/bert/config.json\" }";
+  run(with("lacks", "{ name = \"has\", runs = 1 }, " + lacks));
+  for (const Json& one : runs("lacks")) {
+    if (one["case"] != "lacks") continue;
+    EXPECT_EQ(one["status"], "missing") << one;
+    EXPECT_NE(one["reason"].get<std::string>().find("data/bert/config.json is not there; accepted: --data"), std::string::npos) << one["reason"];
+  }
+  EXPECT_EQ(runs("lacks").size(), 2u);
   EXPECT_EQ(run(with("nowhere", "{ name = \"nowhere\", device = \"gpuu\" }")).status, 0) << "devices are found when a case runs";
   EXPECT_EQ(runs("nowhere")[0]["status"], "missing") << runs("nowhere")[0];
 }
