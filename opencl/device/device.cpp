@@ -7,12 +7,12 @@
 #include <deque>
 #include <mutex>
 #include <set>
-#include <thread>
 #include <unordered_map>
 
 #include "engine/base/clock.h"
 #include "engine/base/error.h"
 #include "engine/base/numbers.h"
+#include "engine/base/resource_limits.h"
 #include "opencl/clblast/clblast_parameters.h"
 #include "opencl/device/host_views.h"
 #include "opencl/device/last_work.h"
@@ -105,8 +105,8 @@ class ClDevice : public Device {
       texts.push_back({r.title, complete(with_includes(r.preface) + (r.generated.empty() ? embedded_source(r.title) : with_includes(r.generated))),
                        with_denormals(r.options), profile_.parses_builtins});
     }
-    const std::size_t threads = std::max<std::size_t>(std::thread::hardware_concurrency() / at(std::max(processes_, 1)), 1);
-    std::vector<ProgramHandle> built = build_side_by_side(context(), device_, cache_, texts, threads, profile_.name);
+    const int threads = std::max(allowed_cores().count() / std::max(processes_, 1), 1);
+    std::vector<ProgramHandle> built = build_side_by_side({context(), device_, profile_.name, at(threads)}, cache_, texts);
     for (std::size_t i = 0; i < keys.size(); ++i)
       if (built[i]) programs_[keys[i]].handle = std::move(built[i]);
   }

@@ -32,14 +32,17 @@ constexpr std::array kKnown{
     KnownGpu{"uhd630", 24, 32, kib(64), 256, kib(768), 440, 42},            // integrated
 };
 
-/// "NVIDIA GeForce RTX 4090": "nvidiageforcertx4090"; "Intel(R) Arc(TM) A770 Graphics": "intelarca770"
-std::string plain(std::string_view name) {
-  std::string text(name), out;
-  for (const std::string_view mark : {"(R)", "(TM)", "Graphics"})
-    for (std::size_t at = text.find(mark); at != text.npos; at = text.find(mark)) text.erase(at, mark.size());
-  for (const unsigned char c : text)
-    if (std::isalnum(c)) out += static_cast<char>(std::tolower(c));
-  return out;
+bool is_between_words(char c) { return c == ' ' || c == '-'; }
+
+/// Whether a device's name goes on with this one, whatever case and gaps it has, and with no further digit: an A100 is no A1000.
+bool begins_with(std::string_view device, std::string_view name) {
+  std::size_t at = 0;
+  for (const char c : name) {
+    if (is_between_words(c)) continue;
+    while (at < device.size() && is_between_words(device[at])) ++at;
+    if (at == device.size() || std::tolower(static_cast<unsigned char>(device[at++])) != c) return false;
+  }
+  return at == device.size() || !std::isdigit(static_cast<unsigned char>(device[at]));
 }
 
 }  // namespace
@@ -47,13 +50,13 @@ std::string plain(std::string_view name) {
 std::span<const KnownGpu> known_gpus() { return kKnown; }
 
 const KnownGpu* known_gpu(std::string_view device) {
-  const std::string name = plain(device);
-  if (name.find("laptop") != name.npos || name.find("maxq") != name.npos) return nullptr;  // of the same name, and slower
-  for (const KnownGpu& gpu : kKnown) {
-    const std::string known = plain(gpu.name);
-    const std::size_t begin = name.find(known), end = begin + known.size();
-    if (begin != name.npos && (end == name.size() || !std::isdigit(static_cast<unsigned char>(name[end])))) return &gpu;  // an A100 is no A1000
-  }
+  std::string name(device);
+  for (const std::string_view mark : {"(R)", "(TM)", "Graphics"})  // "Intel(R) Arc(TM) A770 Graphics"
+    for (std::size_t at = name.find(mark); at != name.npos; at = name.find(mark)) name.erase(at, mark.size());
+  if (name.find("Laptop") != name.npos || name.find("Max-Q") != name.npos) return nullptr;  // of the same name, and slower
+  for (std::string_view rest = name; !rest.empty(); rest.remove_prefix(1))
+    for (const KnownGpu& gpu : kKnown)
+      if (begins_with(rest, gpu.name)) return &gpu;
   return nullptr;
 }
 

@@ -14,11 +14,10 @@
 
 namespace gemel::opencl {
 
-std::vector<ProgramHandle> build_side_by_side(cl_context context, cl_device_id device, const ProgramCache& cache, std::span<const ProgramText> texts,
-                                              std::size_t most_threads, const std::string& device_name) {
+std::vector<ProgramHandle> build_side_by_side(const BuildTarget& target, const ProgramCache& cache, std::span<const ProgramText> texts) {
   constexpr std::chrono::seconds kSilence{1};
   std::vector<ProgramHandle> built(texts.size());
-  const std::size_t threads = std::min(most_threads, texts.size());
+  const std::size_t threads = std::min(target.threads, texts.size());
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   std::condition_variable changed;
@@ -26,7 +25,7 @@ std::vector<ProgramHandle> build_side_by_side(cl_context context, cl_device_id d
   const auto work = [&] {
     for (std::size_t i = next++; i < texts.size(); i = next++) {
       try {
-        built[i] = build_program(context, device, cache, texts[i]);
+        built[i] = build_program(target.context, target.device, cache, texts[i]);
       } catch (const std::exception&) {
         // It is built again, and refused, where a kernel of it is asked for.
       }
@@ -44,8 +43,8 @@ std::vector<ProgramHandle> build_side_by_side(cl_context context, cl_device_id d
   std::unique_lock lock(mutex);
   working -= threads - workers.size();
   if (!changed.wait_for(lock, kSilence, [&] { return working == 0; })) {
-    const std::string line =
-        fmt::format("gemel: the driver compiles {} programs for {}, on {} cores; later runs find them compiled\n", texts.size(), device_name, workers.size());
+    const std::string line = fmt::format("gemel: the driver compiles {} programs for {}, on {} cores; later runs find them compiled\n", texts.size(),
+                                         target.device_name, workers.size());
     std::fwrite(line.data(), 1, line.size(), stderr);
   }
   changed.wait(lock, [&] { return working == 0; });

@@ -1,4 +1,4 @@
-// Attention by a block of queries (or keys) for each work-group, through local memory, for GPUs. opencl/kernels/lib/ops/attention_blocks.clh explains the
+// Attention by a block of queries (or keys) for each work-group, through local memory, for GPUs. opencl/kernels/gpu/attention/blocks.clh explains the
 // blocks. Legend: engine/ops/attention/attention.h.
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ using opencl::DeviceProfile;
 
 constexpr const char* kForwardFile = "gpu/attention/tiles.cl";
 constexpr const char* kBackwardFile = "gpu/attention/tiles_backward.cl";
-constexpr std::int64_t kColumns = 64, kDepth = 16, kPad = 4, kRowsOfItem = 4;   // as in attention_blocks.clh
+constexpr std::int64_t kColumns = 64, kDepth = 16, kPad = 4, kRowsOfItem = 4;   // as in blocks.clh
 constexpr std::int64_t kWidest = 128;                                           // of sums in an item's registers
 constexpr std::int64_t kLeastLocalBytes = 32 << 10;                             // that OpenCL promises
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 256;  // and the rest of a block
@@ -30,7 +30,7 @@ struct Block {
 constexpr std::array kBlocks{Block{64, 1}, Block{32, 0.9}, Block{16, 0.75}};
 constexpr Block kShortBlock{4, 1};  // where work-items must be short
 
-/// Elements of a vector of sums, with those that no item needs: as in attention_sums.clh.
+/// Elements of a vector of sums, with those that no item needs: as in sums.clh.
 std::int64_t padded(std::int64_t width) {
   const std::int64_t quarters = ceil_div(width, 4);
   const std::int64_t along = quarters <= 4 ? 4 : quarters % 16 == 0 || (quarters > 8 && quarters % 16 > 8) ? 16 : 8;
@@ -91,7 +91,7 @@ int rank(const Problem&, const DeviceProfile& d) { return d.runs_items_in_lanes(
 
 /// Whether all heads of all tensors begin at multiples of four elements.
 bool has_vectors_of_4(const Launch& l, const AttentionSizes& s) {
-  const std::int64_t bytes = 4 * l.in_spec(0).bytes() / std::max<std::int64_t>(l.in_spec(0).elements(), 1);
+  const auto bytes = 4 * static_cast<std::int64_t>(size_of(l.in_spec(0).dtype));
   const auto begins_well = [&](const opencl::Region& r) { return r.offset % bytes == 0; };
   return s.head % 4 == 0 && s.value % 4 == 0 && std::ranges::all_of(l.inputs(), begins_well) && std::ranges::all_of(l.outputs(), begins_well);
 }

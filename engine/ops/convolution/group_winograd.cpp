@@ -160,19 +160,25 @@ struct Rows {
   opencl::Region region;
   std::int64_t first = 0;
 };
-/// @param above  rows above a tile's first output that it needs, `high` of them in all
-Rows rows_of(const opencl::Region& images, const Extents& e, const Chunk& chunk, std::int64_t above, std::int64_t high, const Shape& shape,
-             const opencl::DeviceProfile& profile) {
+struct Images {
+  opencl::Region region;
+  const Shape& shape;
+};
+/// What of its images a tile needs: rows from so many above its first output on.
+struct Band {
+  std::int64_t above, rows;
+};
+Rows rows_of(const Images& images, const Extents& e, const Chunk& chunk, const Band& band, std::int64_t alignment) {
   if (chunk.tiles == 0) return {};
-  const std::int64_t height = shape[1], row = shape[2] * shape[3];  // elements
+  const std::int64_t height = images.shape[1], row = images.shape[2] * images.shape[3];  // elements
   const auto row_of = [&](std::int64_t tile, std::int64_t beyond) {
     const std::int64_t line = tile / e.tile_columns();
-    return line / e.tile_rows() * height + std::clamp<std::int64_t>(line % e.tile_rows() * kTile - above + beyond, 0, height - 1);
+    return line / e.tile_rows() * height + std::clamp<std::int64_t>(line % e.tile_rows() * kTile - band.above + beyond, 0, height - 1);
   };
-  const std::int64_t end = row_of(chunk.first + chunk.tiles - 1, high - 1) + 1;
+  const std::int64_t end = row_of(chunk.first + chunk.tiles - 1, band.rows - 1) + 1;
   std::int64_t first = row_of(chunk.first, 0);
-  while (first * row % profile.base_alignment_bytes != 0) --first;
-  return {{images.block, images.offset + 4 * first * row, 4 * (end - first) * row}, first};
+  while (first * row % alignment != 0) --first;
+  return {{images.region.block, images.region.offset + 4 * first * row, 4 * (end - first) * row}, first};
 }
 
 /// Runs the transforms that may go together: of the products of `done` to the output, of the patches of `next`, and of the weights before the first chunk.
@@ -181,8 +187,9 @@ void transform(const Launch& l, const Extents& e, const Plan& plan, const Chunk&
   const bool is_even = e.inner % 2 == 0 && e.outer % 2 == 0 && (l.in(0).offset | l.in(1).offset | l.out(0).offset) % 8 == 0;
   const std::int64_t width = is_even ? 2 : 1, weights = done.tiles == 0 ? e.inner * e.outer : 0;
   const auto groups_of = [width](std::int64_t elements) { return round_up(ceil_div(elements, width), kGroup); };
-  const Rows x = rows_of(l.in(0), e, next, e.top, winograd::kPatch, l.in_shape(0), l.profile());
-  const Rows y = rows_of(l.out(0), e, done, 0, kTile, l.out_shape(0), l.profile());
+  const std::int64_t alignment = l.profile().base_alignment_bytes;
+  const Rows x = rows_of({l.in(0), l.in_shape(0)}, e, next, {e.top, winograd::kPatch}, alignment);
+  const Rows y = rows_of({l.out(0), l.out_shape(0)}, e, done, {0, kTile}, alignment);
   const auto part = [&](std::size_t i, std::int64_t elements) { return elements ? plan.part(l.workspace(), i, kPoints * elements) : opencl::Region{}; };
   Arguments arguments(part(2, done.tiles * e.outer), y.region, x.region, part(1, next.tiles * e.inner));
   arguments.add(weights ? l.in(1) : opencl::Region{}, part(0, weights));

@@ -243,6 +243,27 @@ TEST(Attention, takes_scratch_memory_linear_in_the_lengths) {
       }
 }
 
+// ---- on GPUs
+
+TEST(Attention, of_gpus_goes_by_tiles_where_heads_fit) {
+  opencl::DeviceProfile gpu{
+      .kind = opencl::DeviceKind::gpu, .compute_units = 132, .local_bytes = 48 << 10, .has_real_local_memory = true, .max_group_size = 1024};
+  const Attributes attributes{{"scale", 0.125}, {"causal", false}, {"rate", 0.0}, {"stream", std::int64_t{0}}};
+  const auto chosen = [&](const OpDef& op, std::int64_t head, std::int64_t value) {
+    const Spec q = f32({8, 128, 12, head}), v = f32({8, 128, 12, value}), statistic = f32({8, 128, 12}), bias = f32({8, 1, 1, 128});
+    const Specs in = op.name == "attention" ? Specs{q, q, v, bias} : Specs{v, q, q, v, bias, v, statistic, statistic}, out = op.infer(in, attributes);
+    return std::string(choose(problem_of(op, in, out, attributes), gpu).name);
+  };
+  for (const OpDef* op : {&attention_def(), &attention_backward_def()}) {
+    for (std::int64_t width : {1, 20, 64, 128}) EXPECT_EQ(chosen(*op, width, width), "group_tiles") << op->name << ", " << width;
+    EXPECT_EQ(chosen(*op, 64, 129), "groups") << op->name;
+  }
+  EXPECT_EQ(chosen(attention_def(), 300, 64), "group_tiles") << "a query's elements come in turn";
+  EXPECT_EQ(chosen(attention_backward_def(), 129, 64), "groups");
+  gpu.max_group_size = 63;
+  EXPECT_THROW(chosen(attention_def(), 64, 64), DeviceError) << "no group is large enough";
+}
+
 double dot(const List& a, std::size_t i, const List& b, std::size_t j, std::size_t width) {
   return std::inner_product(a.begin() + std::ptrdiff_t(i * width), a.begin() + std::ptrdiff_t((i + 1) * width), b.begin() + std::ptrdiff_t(j * width), 0.0);
 }

@@ -369,12 +369,10 @@ TEST(DeviceEpilogueFusion, declines_where_the_chosen_product_takes_none) {
             (Names{"matmul", "add"}));
 }
 
-// The residual, like the output, comes in the part of each chunk.
 TEST(DeviceEpilogueFusion, follows_products_in_several_chunks_of_their_outputs) {
   if (test_device().profile().is_emulator) GTEST_SKIP() << "a CPU pretends";
   for (const std::int64_t channels : {20, 7}) {  // 300 tiles, 128 of them at a time, which begin where rows are not aligned
-    const auto device = pretended_device("gpu:units=1,gflops=100000,gbs=1,cache=1800000", {.ablation = {.variants = {{"conv2d", "group_winograd"}}}});
-    Session session(device);
+    Session session(pretended_device("gpu:units=1,gflops=100000,gbs=1,cache=1800000", {.ablation = {.variants = {{"conv2d", "group_winograd"}}}}));
     const Specs specs{f32({3, 40, 37, channels}), f32({3, 3, channels, channels}), f32({channels}), f32({3, 40, 37, channels})};
     EXPECT_EQ(optimised(session, specs, [](const Values& v) -> Values { return {relu(convolution(v) + v[2] + v[3])}; }), Names{"conv2d+add+add+relu"});
   }

@@ -261,6 +261,41 @@ TEST_F(PretendedGpuSums, over_pictures) {
   });
 }
 
+/// Sizes of attention that are multiples of no block.
+struct Attended {
+  std::int64_t queries, keys, head, value;
+};
+/// Its result with dropout and a causal mask, and the gradients of query, key and value.
+std::vector<List> attended(const std::shared_ptr<opencl::Device>& device, const Attended& x) {
+  Session session(device, 5);
+  auto drawn_of = [&, number = 0](const Shape& shape) mutable {
+    List all(static_cast<std::size_t>(shape.elements()));
+    for (double& v : all) v = static_cast<double>(++number * 7919 % 1009) / 504.5 - 1;
+    return session.tensor({shape, DType::float32}, std::span<const double>(all));
+  };
+  Values in{leaf(drawn_of(Shape{1, x.queries, 2, x.head})), leaf(drawn_of(Shape{1, x.keys, 2, x.head})), leaf(drawn_of(Shape{1, x.keys, 2, x.value}))};
+  const Value bias = drawn_of(Shape{1, 2, x.queries, x.keys}), dy = drawn_of(Shape{1, x.queries, 2, x.value});
+  session.begin_random_step(3, 7);
+  const Value y = attention(in[0], in[1], in[2], {.bias = bias, .causal = Causal::yes, .dropout = 0.3});
+  std::vector<List> out{read(y)};
+  for (const Value& g : gradient({sum(y * dy)}, in)) out.push_back(read(g));
+  return out;
+}
+
+// Of so few and so many units that all heads go by blocks of 64 rows, of 32 or of 16.
+TEST(PretendedGpuAttention, gives_the_cpus_results_by_blocks_of_any_size) {
+  if (test_device().profile().is_emulator || !test_device().profile().is_cpu()) GTEST_SKIP() << "a CPU pretends";
+  for (const Attended& x : {Attended{127, 191, 20, 36}, Attended{95, 90, 128, 72}}) {
+    if (x.head > 64 && !is_full_run()) continue;
+    const std::vector<List> expected = attended(shared_test_device(), x);
+    for (const char* units : {"gpu:units=1", "gpu:units=12", "gpu:units=200"}) {
+      const std::vector<List> found = attended(pretended_device(units), x);
+      for (std::size_t i = 0; i < found.size(); ++i)
+        EXPECT_LE(relative_error(found[i], expected[i]), i ? 5e-5 : 1e-5) << units << ", " << i;  // as attention_test.cpp
+    }
+  }
+}
+
 // The bounds are those above.
 TEST(GpuOfSmallGroups, computes_the_cpus_loss_and_gradients) {
   if (test_device().profile().is_emulator || !test_device().profile().is_cpu()) GTEST_SKIP() << "a CPU pretends";

@@ -27,7 +27,7 @@ constexpr const char* kWriteAnew = "if that is meant: GEMEL_TEST_WRITE_FIGURES=1
 
 /// A program that takes much of a training's time. Without an epilogue, so that each stands for one program.
 struct HotProgram {
-  std::string_view title, options;  // {}: those of the largest tile
+  std::string_view title, options;  // {}: those of the largest tile; {1}: the sub-group, where the target lets a kernel choose
 };
 constexpr HotProgram kHotPrograms[] = {
     {"any/update.cl", ""},
@@ -35,6 +35,7 @@ constexpr HotProgram kHotPrograms[] = {
     {"gpu/batch_norm_pass.cl", ""},
     {"gpu/layer_norm.cl", "-DT=float"},
     {"gpu/layer_norm.cl", "-DT=float -DSTORED_AS=bfloat16"},
+    {"gpu/layer_norm_rows.cl", "-DT=float -DITEMS=64 -DCHUNKS=3 -DVECTOR=4"},
     {"gpu/softmax.cl", "-DT=float"},
     {"gpu/move.cl", "-DT=uint"},
     {"any/move.cl", "-DT=uint"},
@@ -52,15 +53,20 @@ constexpr HotProgram kHotPrograms[] = {
     {"gpu/convolution/winograd.cl", "-DWIDTH=2 -DGROUP=128"},
     {"gpu/gemm.cl", "{} -DTURNED_A=0 -DTURNED_B=0"},
     {"gpu/pooling.cl", "-DWIDTH=4"},
-    {"any/attention/group.cl", "-DT=float -DHEAD=16 -DVALUE=16 -DLANES=1"},
+    {"gpu/attention/tiles.cl", "-DT=float -DHEAD=64 -DVALUE=64 -DLANES=1 -DGROUP=256 -DROWS=64 -DVECTOR=4{1}"},
+    {"gpu/attention/tiles.cl", "-DT=float -DHEAD=128 -DVALUE=128 -DLANES=1 -DGROUP=128 -DROWS=32 -DVECTOR=4{1}"},
+    {"gpu/attention/tiles_backward.cl", "-DT=float -DHEAD=64 -DVALUE=64 -DLANES=1 -DGROUP=256 -DROWS=64 -DVECTOR=4{1} -DDKEY=1 -DDVALUE=1"},
+    {"gpu/attention/tiles_backward.cl", "-DT=float -DHEAD=128 -DVALUE=128 -DLANES=1 -DGROUP=128 -DROWS=32 -DVECTOR=4{1} -DDKEY=1 -DDVALUE=0"},
     {"any/random.cl", "-DLANES=1"},
     {"add_item_float32_float32_float32", ""},
     {"relu_item_float32_float32", ""},
     {"gelu_item_float32_float32", ""},
 };
 
-/// Kernels that compute products: of the arithmetic of their inner loops 85 % is fused multiply-adds.
-const std::set<std::string_view> kProducts{"gemm_tile", "conv_tile", "conv_weight_tile"};
+/// Kernels that compute products, and how much of the arithmetic of their inner loops is fused multiply-adds, in percent. 85 are wanted; attention has
+/// exponents and sums of rows between its products, which are a fifth on gfx90a, where an instruction may add up two.
+const std::map<std::string_view, int> kProducts{
+    {"gemm_tile", 85}, {"conv_tile", 85}, {"conv_weight_tile", 85}, {"attention_tile", 84}, {"attention_dquery_tile", 80}, {"attention_dkey_tile", 80}};
 
 const std::vector<GpuProgram>& all_programs(const OfflineTarget& target) {
   static std::map<int, std::vector<GpuProgram>> programs;
@@ -69,11 +75,14 @@ const std::vector<GpuProgram>& all_programs(const OfflineTarget& target) {
   return of_width;
 }
 
+std::string sub_group_option(const OfflineTarget& target) {
+  return target.least_sub_group_width ? fmt::format(" -DSUB_GROUP={}", target.least_sub_group_width) : "";
+}
+
 /// Of the largest tile whose results the target's work-items have registers for.
 std::string tile_options(const OfflineTarget& target) {
-  const int width = target.least_sub_group_width;
-  return fmt::format("-DROWS=128 -DCOLUMNS={} -DDEPTH=8 -DGROUP=256 -DITEM_COLUMNS=16 -DVECTOR=4{}", width ? 64 : 128,
-                     width ? fmt::format(" -DSUB_GROUP={}", width) : "");
+  return fmt::format("-DROWS=128 -DCOLUMNS={} -DDEPTH=8 -DGROUP=256 -DITEM_COLUMNS=16 -DVECTOR=4{}", target.least_sub_group_width ? 64 : 128,
+                     sub_group_option(target));
 }
 
 const OfflineCompiler& offline_compiler() {
@@ -95,7 +104,7 @@ std::vector<GpuProgram> hot_programs(const OfflineTarget& target) {
   const std::vector<GpuProgram>& programs = all_programs(target);
   std::vector<GpuProgram> out;
   for (const HotProgram& hot : kHotPrograms) {
-    const std::string options = fmt::format(fmt::runtime(hot.options), tile_options(target));
+    const std::string options = fmt::format(fmt::runtime(hot.options), tile_options(target), sub_group_option(target));
     const auto found = std::ranges::find_if(programs, [&](const GpuProgram& p) { return p.title == hot.title && p.options == options && !p.has_epilogue; });
     if (found == programs.end())
       ADD_FAILURE() << "no GPU is asked for " << hot.title << " [" << options << "]; accepted:" << options_of(hot.title, target);
@@ -173,8 +182,8 @@ TEST_P(OfflineFigures, of_hot_kernels_are_no_worse_than_the_table) {
   if (const std::string lacking = offline_compiler().lacks(target); !lacking.empty()) SKIP_OR_FAIL(lacking);
   const Figures compiled = figures_of_hot_programs(target);
   for (const auto& [place, figures] : compiled)
-    if (kProducts.contains(place.kernel) && target.maker == GpuMaker::amd) {
-      EXPECT_GE(figures.fma_percent, 85) << place.kernel << " (" << place.program << " " << place.options << ", " << target.name << ")";
+    if (const auto product = kProducts.find(place.kernel); product != kProducts.end() && target.maker == GpuMaker::amd) {
+      EXPECT_GE(figures.fma_percent, product->second) << place.kernel << " (" << place.program << " " << place.options << ", " << target.name << ")";
     }
   FigureTable table = read_figure_table(read_text(kFigureFile));
   const std::string tools = offline_compiler().tools(target);

@@ -55,6 +55,7 @@ DeviceProfile profile_of_some_gpu(int least_sub_group_width) {
           .kind = opencl::DeviceKind::gpu,
           .compute_units = 60,
           .least_sub_group_width = least_sub_group_width,
+          .local_bytes = 48 << 10,
           .has_real_local_memory = true,
           .cache_bytes = 4 << 20,
           .global_bytes = std::int64_t{8} << 30,
@@ -78,8 +79,8 @@ void launch_variants(ProgramListing& device, const OpDef& op, const Specs& input
   }
 }
 
-/// Products that fill the largest tiles, which no sample does.
-void launch_large_products(ProgramListing& device) {
+/// Problems that fill the largest tiles, which no sample does.
+void launch_large_problems(ProgramListing& device) {
   const Spec matrix = f32({1024, 1024}), x = f32({32, 32, 32, 256}), w = f32({3, 3, 256, 256});
   for (const bool ta : {false, true})
     for (const bool tb : {false, true}) launch_variants(device, matmul_def(), {matrix, matrix}, {{"transpose_a", ta}, {"transpose_b", tb}});
@@ -89,6 +90,15 @@ void launch_large_products(ProgramListing& device) {
   launch_variants(device, conv2d_input_gradient_def(), {x, w}, a);
   a.set("shape", w.shape);
   launch_variants(device, conv2d_weight_gradient_def(), {x, x}, a);
+  const Attributes attended{{"scale", 0.125}, {"causal", false}, {"rate", 0.0}, {"stream", std::int64_t{0}}};
+  for (const std::int64_t width : {64, 128}) {
+    const Spec query = f32({8, 512, 12, width}), bias = f32({1, 1, 1, 1}), statistic = f32({8, 512, 12});
+    launch_variants(device, attention_def(), {query, query, query, bias}, attended);
+    launch_variants(device, attention_backward_def(), {query, query, query, query, bias, query, statistic, statistic}, attended);
+  }
+  const Spec rows = f32({1024, 768}), row = f32({768}), of_rows = f32({1024});
+  launch_variants(device, layer_norm_def(), {rows, row, row}, {{"eps", 1e-5}});
+  launch_variants(device, layer_norm_backward_def(), {rows, rows, row, of_rows, of_rows}, {});
 }
 
 }  // namespace
@@ -99,7 +109,7 @@ std::vector<GpuProgram> gpu_programs(int least_sub_group_width) {
     const Sample sample = c.op->samples()[static_cast<std::size_t>(c.sample)];
     launch_variants(device, *c.op, sample.inputs, sample.attributes);
   }
-  launch_large_products(device);
+  launch_large_problems(device);
   return {device.programs().begin(), device.programs().end()};
 }
 

@@ -1,5 +1,5 @@
 // Attention on GPUs, a block of queries for each work-group, which goes over the keys in blocks with a running maximum and a running sum. Formulas:
-// attention.clh; blocks and options: attention_blocks.clh.
+// attention.clh; blocks and options: blocks.clh.
 // Mapping: blocks of queries along the first dimension of the range, heads along the second, samples along the third. What a sample has in a tensor is less
 // than 2^31 elements.
 // Source: T. Dao, FlashAttention-2: faster attention with better parallelism and work partitioning, 2023.
@@ -9,11 +9,11 @@
 #else
 #define TERMS_AT_ONCE 4
 #endif
-#include "lib/ops/attention_blocks.clh"
+#include "gpu/attention/blocks.clh"
 
 #define VECTORS value
 #define WIDTH VALUE
-#include "lib/ops/attention_sums.clh"
+#include "gpu/attention/sums.clh"
 
 static inline float larger_of(float a, float b) { return a > b ? a : b; }
 static inline float largest_of(float4 v) { return larger_of(larger_of(v.x, v.y), larger_of(v.z, v.w)); }

@@ -1,21 +1,21 @@
 // Gradients of attention on GPUs. The weights of a block of queries and keys are computed again from what attention keeps of each query:
 //   weight = exp(scale query . key + bias - top - log_sum),   delta = dy . y,   slope = weight (factor dy . value - delta)
 //   dquery = scale sum over keys of slope key,   dkey = scale sum over queries of slope query,   dvalue = sum over queries of weight factor dy
-// where `factor` is what dropout multiplies a weight by. Legend: attention.clh; blocks and options: attention_blocks.clh. DKEY, DVALUE: which of both the second
+// where `factor` is what dropout multiplies a weight by. Legend: attention.clh; blocks and options: blocks.clh. DKEY, DVALUE: which of both the second
 // kernel computes.
 // Mapping: blocks of queries (for dkey and dvalue: of keys) along the first dimension of the range, heads along the second, samples along the third. What a sample
 // has in a tensor is less than 2^31 elements. An item has four rows.
 
 #define TERMS_AT_ONCE 2
-#include "lib/ops/attention_blocks.clh"
+#include "gpu/attention/blocks.clh"
 
 #define VECTORS head
 #define WIDTH HEAD
-#include "lib/ops/attention_sums.clh"
+#include "gpu/attention/sums.clh"
 
 #define VECTORS value
 #define WIDTH VALUE
-#include "lib/ops/attention_sums.clh"
+#include "gpu/attention/sums.clh"
 
 /// Numbers of the queries that are rows or columns, at their places.
 #define OF_QUERIES(count) \
