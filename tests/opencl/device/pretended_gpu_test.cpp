@@ -220,11 +220,20 @@ TEST_P(PretendedGpu, computes_the_cpus_loss_and_gradients) {
   }
   // The next normalisation takes out what a shift adds before a linear layer: its gradient is 0, and what is computed is rounding.
   const double nothing = 1e-6 * largest_gradient(expected);
+  // Where rounding alone moves a gradient so far, no further than twice what it moves by on the same CPU with vectors half as wide: mobilenet_v2's first scales
+  // by 0.9e-3.
+  Session narrow(shared_narrow_device());
+  Values by_other_vectors;
+  const auto own_error_of = [&](std::size_t i) {
+    if (by_other_vectors.empty()) by_other_vectors = first_step(narrow, GetParam());
+    return relative_error(read(by_other_vectors[i]), read(expected[i]));
+  };
   for (std::size_t i = 2; i < found.size(); ++i) {
-    if (largest_element(expected[i]) <= nothing)
+    if (largest_element(expected[i]) <= nothing) {
       EXPECT_LE(largest_element(found[i]), nothing) << "parameter " << i - 2;
-    else
-      EXPECT_LE(error_of(i), 1e-3) << "parameter " << i - 2;
+    } else if (error_of(i) > 1e-3) {
+      EXPECT_LE(error_of(i), 2 * own_error_of(i)) << "parameter " << i - 2;
+    }
   }
 }
 

@@ -21,6 +21,8 @@ namespace {
 namespace fs = std::filesystem;
 
 const fs::path kKeptOutput = fs::path(GEMEL_BINARY_DIR) / "tests/offline";
+// As `./gemel test` unpacks the package of Intel's driver.
+const std::string kUnpackedOcloc = std::string(GEMEL_BINARY_DIR) + "/tests/ocloc/usr";
 // As `pip install --no-deps --target build/tests/ptxas nvidia-cuda-nvcc-cu12==12.9.86` lays it. It goes before others: it knows Volta, which CUDA 13 does not.
 const std::string kPtxasOfWheel = std::string(GEMEL_BINARY_DIR) + "/tests/ptxas/nvidia/cuda_nvcc/bin/ptxas";
 
@@ -99,7 +101,8 @@ std::string zeinfo_of(const std::string& out) { return elf_section(out, ".ze_inf
 
 OfflineCompiler::OfflineCompiler()
     : clang_{"clang-15", version_in("clang-15 --version", "version (\\d[\\d.]*)")},
-      ocloc_{"ocloc", version_in("ocloc query OCL_DRIVER_VERSION && mv OCL_DRIVER_VERSION out", "(\\d[\\d.]*)")} {
+      ocloc_{fs::exists(kUnpackedOcloc) ? fmt::format("LD_LIBRARY_PATH={0}/lib/x86_64-linux-gnu {0}/bin/ocloc", kUnpackedOcloc) : "ocloc", ""} {
+  ocloc_.version = version_in(ocloc_.command + " query OCL_DRIVER_VERSION && mv OCL_DRIVER_VERSION out", "(\\d[\\d.]*)");
   for (const std::string& command : {kPtxasOfWheel, std::string("ptxas"), std::string("/usr/local/cuda/bin/ptxas")})
     if (ptxas_.version.empty()) ptxas_ = {command, version_in("'" + command + "' --version", "V(\\d[\\d.]*)")};
 }
@@ -129,7 +132,7 @@ std::string OfflineCompiler::lacks(const OfflineTarget& target) const {
       break;
     case GpuMaker::intel:
       if (tool.version.empty()) return "needs ocloc (Debian's intel-opencl-icd)";
-      known = fmt::format("ocloc compile --help | grep -w {}", target.name);
+      known = fmt::format("{} compile --help | grep -w {}", tool.command, target.name);
   }
   return std::system((known + " >/dev/null").c_str()) == 0 ? "" : fmt::format("{} does not know {}", tools(target), target.name);
 }

@@ -69,7 +69,7 @@ __kernel void depthwise_window_weight_gradient(__global const float* restrict dy
   if (channel >= c) return;
   const int row_begin = part_begin(part, parts, n * p), row_end = part_begin(part + 1, parts, n * p);
   int image = row_begin / p, pi = row_begin - image * p;
-  float sums[TAPS], window[TAPS];
+  float sums[TAPS], of_row[TAPS], window[TAPS];  // rows are added up by themselves, to keep rounding errors small
   UNROLLED (int i = 0; i < TAPS; ++i) sums[i] = 0;
   for (int row = row_begin; row < row_end; ++row) {
     __global const float* by = dy + (long)row * q * c + channel;
@@ -80,6 +80,7 @@ __kernel void depthwise_window_weight_gradient(__global const float* restrict dy
       const int row_of_x = first_row + i / WINDOW_COLUMNS, column = i % WINDOW_COLUMNS - COLUMN_STRIDE - pw;
       const bool is_inside = row_of_x >= 0 && row_of_x < h && column >= 0 && column < w;
       window[i] = is_inside ? from[(row_of_x * w + column) * c] : 0.0f;
+      of_row[i] = 0;
     }
     for (int qi = 0; qi < q; ++qi) {
       const float slope = by[qi * c];
@@ -91,10 +92,11 @@ __kernel void depthwise_window_weight_gradient(__global const float* restrict dy
             window[i] = window[i + NEW_COLUMNS];
           else
             window[i] = row_of_x >= 0 && row_of_x < h && column >= 0 && column < w ? from[(row_of_x * w + column) * c] : 0.0f;
-          sums[i] = fma(slope, window[i], sums[i]);
+          of_row[i] = fma(slope, window[i], of_row[i]);
         }
       }
     }
+    UNROLLED (int i = 0; i < TAPS; ++i) sums[i] += of_row[i];
     if (++pi == p) {
       pi = 0;
       ++image;
