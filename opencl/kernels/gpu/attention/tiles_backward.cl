@@ -3,8 +3,8 @@
 //   dquery = scale sum over keys of slope key,   dkey = scale sum over queries of slope query,   dvalue = sum over queries of weight factor dy
 // where `factor` is what dropout multiplies a weight by. Legend: attention.clh; blocks and options: blocks.clh. DKEY, DVALUE: which of both the second
 // kernel computes.
-// Mapping: blocks of queries (for dkey and dvalue: of keys) along the first dimension of the range, heads along the second, samples along the third. What a sample
-// has in a tensor is less than 2^31 elements. An item has four rows.
+// Mapping: blocks of queries (for dkey and dvalue: of keys) along the first dimension of the range, heads along the second, samples along the third.
+// What a sample has in a tensor is less than 2^31 elements. An item has four rows.
 
 #define TERMS_AT_ONCE 2
 #include "gpu/attention/blocks.clh"
