@@ -146,6 +146,26 @@ TEST(Sources, no_kernel_nests_conditions) {
   for (const Source& k : kernels) EXPECT_EQ(first_nested_if(k.lines), 0u) << k.path;
 }
 
+/// The first function of a kernel's text that gets local memory and may be called, not copied (IN_LINE in loops.clh says why it may not), or "".
+std::string first_called_with_local_memory(const std::string& code) {
+  constexpr std::string_view kStatic = "static ";
+  for (std::size_t at = code.find(kStatic); at != std::string::npos; at = code.find(kStatic, at + 1)) {
+    const std::string head = code.substr(at, code.find('{', at) - at);
+    if (head.find("__local") != std::string::npos && !head.starts_with("static IN_LINE ")) return head.substr(0, head.find('('));
+  }
+  return "";
+}
+
+TEST(Sources, a_function_that_is_called_with_local_memory_is_found) {
+  EXPECT_EQ(first_called_with_local_memory("static inline float a(__global float* x) { __local float y[2]; }\nstatic IN_LINE float b(__local float* x) {}"),
+            "");
+  EXPECT_EQ(first_called_with_local_memory("static inline float a(int n,\n __local float* x) {"), "static inline float a");
+}
+
+TEST(Sources, functions_that_get_local_memory_are_in_line) {
+  for (const Source& k : sources("opencl/kernels", {".cl", ".clh"})) EXPECT_EQ(first_called_with_local_memory(code_of(k.lines)), "") << k.path;
+}
+
 /// The lines in handlers of any exception that take its own text. A handler ends at a bracket below the one that it begins with.
 std::vector<std::string> texts_taken_of_any_exception(const std::vector<std::string>& lines) {
   std::vector<std::string> out;

@@ -1,6 +1,8 @@
 // Layer normalisation; the formulas are in opencl/kernels/lib/ops/layer_norm.clh.
 // Legend: x [..., n...] as R rows of n numbers, n being gamma's elements; inverse = 1 / sqrt(variance + eps);
 // xhat = (x - mean) inverse.
+#include "engine/ops/normalisation/layer_norm.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,21 +10,16 @@
 
 #include "engine/base/error.h"
 #include "engine/ops/common.h"
-#include "engine/ops/normalisation/channel_reduction.h"
 #include "engine/ops/ops.h"
 
 namespace gemel::inline ops {
-namespace {
 
-constexpr const char* kFile = "layer_norm.cl";
-constexpr std::int64_t kChunkElements = 4096;  // of the forward pass, for each work-item on a CPU
-constexpr std::int64_t kGroup = 64;            // GROUP in the kernels
-
-/// R rows of n numbers, as [rows, channels].
 Columns rows_of(const Shape& x, const Shape& gamma) {
   const std::int64_t n = gamma.elements();
   return {n ? x.elements() / n : 0, n};
 }
+
+namespace {
 
 Shape leading(const Shape& x, const Shape& gamma) { return Shape(x.span().first(at(x.rank() - gamma.rank()))); }
 
@@ -180,51 +177,14 @@ Values composed_backward(const Values& in, const Attributes&) {
   return {like((g - plain - xhat * weighted) * inverse, 1), like(sum(dy * xhat, {0}), 2), like(sum(dy, {0}), 2)};
 }
 
-// ---- launches
-
-void launch_rows(Launch& l) {
-  const auto [rows, width] = rows_of(l.in_shape(0), l.in_shape(1));
-  const std::int64_t chunk = ceil_div(kChunkElements, width);
-  l.run("cpu/layer_norm.cl", "layer_norm_rows", opencl::range1(ceil_div(rows, chunk), 1),
-        {l.in(0), l.in(1), l.in(2), l.out(0), l.out(1), l.out(2), rows, width, static_cast<float>(l.attributes().real("eps")), chunk},
-        type_options(l.in_spec(0).dtype));
-}
-void launch_group(Launch& l) {
-  const auto [rows, width] = rows_of(l.in_shape(0), l.in_shape(1));
-  l.run("gpu/layer_norm.cl", "layer_norm_group", opencl::range1(rows * kGroup, kGroup),
-        {l.in(0), l.in(1), l.in(2), l.out(0), l.out(1), l.out(2), width, static_cast<float>(l.attributes().real("eps"))}, type_options(l.in_spec(0).dtype));
-}
-
-SpanMemory memory_of(const Spans& s, const opencl::DeviceProfile& profile, Mapping mapping) { return SpanMemory(s, profile, mapping, 1); }
-template <Mapping mapping>
-std::int64_t backward_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
-  return memory_of(spans_of(rows_of(p.inputs[1].shape, p.inputs[2].shape), profile, mapping), profile, mapping).bytes();
-}
-template <Mapping mapping>
-void launch_backward(Launch& l) {
-  const Columns size = rows_of(l.in_shape(1), l.in_shape(2));
-  const Spans s = spans_of(size, l.profile(), mapping);
-  const SpanMemory memory = memory_of(s, l.profile(), mapping);
-  const std::string options = type_options(l.in_spec(1).dtype);
-  if (mapping == Mapping::tile) {
-    l.run("gpu/layer_norm.cl", "layer_norm_slope_group", opencl::range1(size.rows * kGroup, kGroup),
-          {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0), size.channels}, options);
-    run_spans(l, {kFile, "layer_norm_sums", mapping, options}, s, memory, {l.in(0), l.in(1), l.in(3), l.in(4)});
-  } else {
-    run_spans(l, {kFile, "layer_norm_backward", mapping, options}, s, memory, {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0)});
-  }
-  run_totals(l, {kFile, "layer_norm_totals", mapping, options}, s.channels,
-             {s.spans ? memory.parts(l.workspace()) : l.workspace(), l.out(1), l.out(2), s.channels, s.spans});
-}
-
 // ---- samples
 
 struct Sizes {
   Shape x, gamma;
 };
 const std::vector<Sizes>& sizes() {
-  static const std::vector<Sizes> all{{{2, 3}, {3}}, {{17, 33}, {33}},    {{4, 5, 16}, {16}}, {{3, 5, 7, 4}, {7, 4}}, {{65, 64}, {64}},
-                                      {{6}, {6}},    {{1, 1000}, {1000}}, {{0, 5}, {5}},      {{700, 3}, {3}}};
+  static const std::vector<Sizes> all{{{2, 3}, {3}},       {{17, 33}, {33}}, {{4, 5, 16}, {16}}, {{3, 5, 7, 4}, {7, 4}}, {{65, 64}, {64}},   {{6}, {6}},
+                                      {{1, 1000}, {1000}}, {{0, 5}, {5}},    {{700, 3}, {3}},    {{9, 800}, {800}},      {{3, 2052}, {2052}}};
   return all;
 }
 const Fill kPositive = uniform(0.3, 2);
@@ -245,12 +205,7 @@ const OpDef& layer_norm_def() {
       .gradient_reads = {inputs(0, 1) | outputs(1, 2)},
       .composed = composed,
       .may_reuse = {{0, 0}},
-      .variants = {{.name = "group_a_row",
-                    .doc = "a work-group a row, through local memory",
-                    .target = Target::gpu,
-                    .needs = {.group_size = kGroup},
-                    .launch = launch_group},
-                   {.name = "rows", .doc = "a run of rows for each work-item, eight lanes wide", .target = Target::cpu, .launch = launch_rows}},
+      .variants = layer_norm_variants(),
       .samples =
           [] {
             std::vector<Sample> out;
@@ -284,17 +239,7 @@ const OpDef& layer_norm_backward_def() {
       .gradient = backward_gradient,
       .gradient_reads = {inputs(1, 2, 3, 4), inputs(0, 1, 2, 3, 4)},
       .composed = composed_backward,
-      .variants = {{.name = "group_a_row",
-                    .doc = "a work-group a row, and tiles for the sums over rows",
-                    .target = Target::gpu,
-                    .needs = {.group_size = kTileItems},
-                    .workspace_bytes = backward_bytes<Mapping::tile>,
-                    .launch = launch_backward<Mapping::tile>},
-                   {.name = "rows",
-                    .doc = "a span of rows for each work-item, eight lanes wide",
-                    .target = Target::cpu,
-                    .workspace_bytes = backward_bytes<Mapping::rows>,
-                    .launch = launch_backward<Mapping::rows>}},
+      .variants = layer_norm_backward_variants(),
       .samples =
           [] {
             std::vector<Sample> out;

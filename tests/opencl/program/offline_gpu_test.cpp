@@ -35,6 +35,7 @@ constexpr HotProgram kHotPrograms[] = {
     {"gpu/batch_norm_pass.cl", ""},
     {"gpu/layer_norm.cl", "-DT=float"},
     {"gpu/layer_norm.cl", "-DT=float -DSTORED_AS=bfloat16"},
+    {"gpu/layer_norm_rows.cl", "-DT=float -DITEMS=64 -DCHUNKS=3 -DVECTOR=4"},
     {"gpu/softmax.cl", "-DT=float"},
     {"gpu/move.cl", "-DT=uint"},
     {"any/move.cl", "-DT=uint"},

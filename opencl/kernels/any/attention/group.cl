@@ -8,6 +8,7 @@
 #include "lib/ops/attention.clh"
 #include "lib/math/exponential.clh"
 #include "lib/elements.clh"
+#include "lib/loops.clh"
 
 #define GROUP 64
 #define PARTS 4
@@ -54,7 +55,7 @@ static inline void add_numbers(float weight, __global const STORED* of, long wid
 }
 
 /// The sum of the parts that the items of a row left.
-static inline float joined(__local const float* parts) {
+static IN_LINE float joined(__local const float* parts) {
   const int row = get_local_id(0) / PARTS;
   return (parts[row * PARTS] + parts[row * PARTS + 1]) + (parts[row * PARTS + 2] + parts[row * PARTS + 3]);
 }
