@@ -33,9 +33,8 @@ std::int64_t CountedProblem::cached_bytes() const {
   return sum;
 }
 
-CountedProblem count_problem(const Problem& p, const opencl::DeviceProfile& profile) {
-  CountedProblem out{.variant = &choose(p, profile), .commands = {}, .programs = {}};
-  const Variant& v = *out.variant;
+CountedProblem count_variant(const Problem& p, const Variant& v, const opencl::DeviceProfile& profile) {
+  CountedProblem out{.variant = &v, .commands = {}, .programs = {}};
   std::vector<opencl::CountedOperand> operands;
   for (const Spec& s : p.inputs) operands.push_back({.bytes = s.bytes(), .is_input = true});
   const auto inputs = std::ssize(p.inputs);
@@ -56,6 +55,8 @@ CountedProblem count_problem(const Problem& p, const opencl::DeviceProfile& prof
     if (c.is_native) c.read_bytes = product_bytes(p, v, profile) / natives;
   return out;
 }
+
+CountedProblem count_problem(const Problem& p, const opencl::DeviceProfile& profile) { return count_variant(p, choose(p, profile), profile); }
 
 std::int64_t least_bytes(const Problem& p) {
   if (p.op.elementwise || p.op.views || !p.op.cost || p.op.cost(p).flops == 0) return 0;

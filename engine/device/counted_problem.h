@@ -9,7 +9,7 @@
 namespace gemel {
 
 struct CountedProblem {
-  const Variant* variant = nullptr;  // that dispatch chooses
+  const Variant* variant = nullptr;
   std::vector<opencl::CountedCommand> commands;
   std::vector<opencl::ProgramRequest> programs;  // of its kernels
 
@@ -18,7 +18,9 @@ struct CountedProblem {
   std::int64_t cached_bytes() const;
 };
 
-/// Of a problem of an operator that has variants. The bytes of a library's products are those of their matrices, each once.
+/// By a variant that does not decline. The bytes of a library's products are those of their matrices, each once.
+CountedProblem count_variant(const Problem& problem, const Variant& variant, const opencl::DeviceProfile& profile);
+/// By the variant that dispatch chooses.
 /// @throws DeviceError if all variants decline
 CountedProblem count_problem(const Problem& problem, const opencl::DeviceProfile& profile);
 

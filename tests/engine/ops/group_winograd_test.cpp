@@ -78,6 +78,12 @@ std::vector<double> computed(const WinogradCase& c, const std::shared_ptr<opencl
 // Up to 40 terms of a few roundings each, which the transforms enlarge three to four times.
 constexpr double kWinogradClose = 1e-5;
 
+/// On an emulator each extent, padding and number of channels once.
+bool is_short(std::int64_t height, std::int64_t padding, std::int64_t channels) {
+  if (channels == 20) return height == 4 && padding == 1;
+  return height == 4 ? padding == 0 || padding == 7 : padding == 2;
+}
+
 TEST(KernelsWinograd, of_images_smaller_than_a_tile_or_a_window_of_any_padding_is_right) {
   const std::vector<std::array<std::int64_t, 2>> extents{{1, 1}, {4, 4}, {5, 7}};
   for (const auto& op : kBothDirections)
@@ -85,7 +91,7 @@ TEST(KernelsWinograd, of_images_smaller_than_a_tile_or_a_window_of_any_padding_i
       for (const std::int64_t padding : {0, 1, 2, 7})
         for (const auto& [channels, filters] : {std::array<std::int64_t, 2>{3, 5}, {20, 20}}) {
           if (std::min(height, width) + 2 * padding < 3) continue;
-          if (!does_long_work() && (padding == 7 || channels == 20) && height != 4) continue;
+          if (!does_long_work() && !is_short(height, padding, channels)) continue;
           const WinogradCase c = winograd_case(op(), Shape{2, height, width, channels}, filters, {padding, padding == 2 ? 1 : padding});
           EXPECT_LE(relative_error(computed(c, shared_test_device()), exact(c)), kWinogradClose)
               << c.op->name << " " << height << "x" << width << " padding " << padding << " channels " << channels;
