@@ -166,6 +166,7 @@ Arguments command_of(Json spec, std::int64_t ranks) {
 void print_if_asked(const LaunchOptions& launch, bool is_asked) {
   const auto asks = [](const std::string& word) { return word == "--print-spec"; };
   if (!is_asked && std::ranges::none_of(launch.command, asks)) return;
+  if (launch.checks) throw UsageError("launch: --print-spec is given with --check, and both end without training; accepted: one of them");
   Arguments words(launch.command.begin() + 1, launch.command.end());
   std::erase_if(words, asks);
   Json spec = std::ranges::find(kRunCommands, launch.command.front(), &RunCommand::name)->spec(words);

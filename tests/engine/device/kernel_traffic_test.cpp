@@ -1,5 +1,7 @@
 // What kernels of GPUs load from and store to global memory, against what `gemel roofline` counts: each buffer once. What a kernel loads again, and finds in
 // a cache, stands here as a formula of its tiles, so that none begins to load more unnoticed.
+#include "tests/support/operators/kernel_traffic.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,7 +12,6 @@
 #include "engine/ops/ops.h"
 #include "tests/support/device/test_device.h"
 #include "tests/support/environment_variable.h"
-#include "tests/support/operators/kernel_traffic.h"
 
 namespace gemel::testing {
 namespace {
@@ -32,9 +33,7 @@ double gemm_again(const K& k) { return tile_loads(k, {k.extent(0, 0), k.extent(1
 double windows_of(const K& k, double image, double taps, int axis) {
   return std::floor((image - taps) / static_cast<double>(k.sample.attributes.integers("stride")[static_cast<std::size_t>(axis)])) + 1;
 }
-double pixels_of(const K& k) {
-  return k.extent(0, 0) * windows_of(k, k.extent(0, 1), k.extent(1, 0), 0) * windows_of(k, k.extent(0, 2), k.extent(1, 1), 1);
-}
+double pixels_of(const K& k) { return k.extent(0, 0) * windows_of(k, k.extent(0, 1), k.extent(1, 0), 0) * windows_of(k, k.extent(0, 2), k.extent(1, 1), 1); }
 double conv_again(const K& k) { return tile_loads(k, {pixels_of(k), k.extent(1, 3), k.extent(1, 0) * k.extent(1, 1) * k.extent(1, 2)}); }
 /// dy [n, p, q, k], x [n, h, w, c]: rows are taps and channels of x.
 double conv_weight_again(const K& k) {
@@ -69,9 +68,7 @@ double block_loads(const K& k, int rows, double of_products, double summed, doub
   const double heads = k.extent(0, 0) * k.extent(0, 2), biases = 4 * k.of("GROUP");
   return heads * blocks * ((k.of("ROWS") + 64) * of_products + 64 * summed + biases + others);
 }
-double attention_again(const K& k) {
-  return block_loads(k, 0, k.of("HEAD"), k.of("VALUE"), 0) - k.elements(0) - k.elements(1) - k.elements(2);
-}
+double attention_again(const K& k) { return block_loads(k, 0, k.of("HEAD"), k.of("VALUE"), 0) - k.elements(0) - k.elements(1) - k.elements(2); }
 double dquery_again(const K& k) { return block_loads(k, 0, k.of("HEAD") + k.of("VALUE"), k.of("HEAD"), 0) - k.elements(1) - k.elements(2) - k.elements(3); }
 double dkey_again(const K& k) {
   const double statistics = 3 * 64, once = k.elements(0) + k.elements(1) + k.elements(2) + k.elements(3) + 3 * k.elements(0) / k.of("VALUE");
@@ -206,14 +203,15 @@ std::vector<TrafficCase> row_cases() {
   const auto norm = [](std::int64_t rows, std::int64_t n) { return Specs{f32({rows, n}), f32({n}), f32({n})}; };
   const auto norm_backward = [](std::int64_t rows, std::int64_t n) { return Specs{f32({rows, n}), f32({rows, n}), f32({n}), f32({rows}), f32({rows})}; };
   const auto labelled = [](std::int64_t rows, std::int64_t n) { return Specs{f32({rows, n}), i64({rows})}; };
-  return {{"layer_norm", layer_norm_def(), "row_in_registers", samples_of(layer_norm_def(), kMatrices, norm), {{"layer_norm_row", gamma_and_beta}}},
-          {"layer_norm_backward",
-           layer_norm_backward_def(),
-           "row_in_registers",
-           samples_of(layer_norm_backward_def(), kMatrices, norm_backward),
-           {{"layer_norm_backward_row", layer_norm_slope}}},
-          {"softmax", softmax_def(), "group_a_row", samples_of(softmax_def(), kMatrices, one_matrix), {{"softmax_group", twice_again}}},
-          {"cross_entropy", cross_entropy_def(), "group_a_row", samples_of(cross_entropy_def(), kMatrices, labelled), {{"cross_entropy_group", labelled_again}}}};
+  return {
+      {"layer_norm", layer_norm_def(), "row_in_registers", samples_of(layer_norm_def(), kMatrices, norm), {{"layer_norm_row", gamma_and_beta}}},
+      {"layer_norm_backward",
+       layer_norm_backward_def(),
+       "row_in_registers",
+       samples_of(layer_norm_backward_def(), kMatrices, norm_backward),
+       {{"layer_norm_backward_row", layer_norm_slope}}},
+      {"softmax", softmax_def(), "group_a_row", samples_of(softmax_def(), kMatrices, one_matrix), {{"softmax_group", twice_again}}},
+      {"cross_entropy", cross_entropy_def(), "group_a_row", samples_of(cross_entropy_def(), kMatrices, labelled), {{"cross_entropy_group", labelled_again}}}};
 }
 
 std::vector<TrafficCase> reduction_cases() {
@@ -228,8 +226,7 @@ std::vector<TrafficCase> reduction_cases() {
 }
 
 std::vector<TrafficCase> image_cases() {
-  TrafficCase norm{
-      "batch_norm", batch_norm_def(), "tiles", {}, {{"batch_norm_moments_tile", moments_again}, {"batch_norm_normalise_tile", normalise_again}}};
+  TrafficCase norm{"batch_norm", batch_norm_def(), "tiles", {}, {{"batch_norm_moments_tile", moments_again}, {"batch_norm_normalise_tile", normalise_again}}};
   TrafficCase norm_backward{
       "batch_norm_backward", batch_norm_backward_def(), "tiles", {}, {{"batch_norm_sums_tile", sums_again}, {"batch_norm_slope_tile", slope_again}}};
   TrafficCase pool{"max_pool2d", max_pool2d_def(), "pixels", {}, {{"max_pool", pool_again}}};

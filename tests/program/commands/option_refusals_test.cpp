@@ -97,6 +97,8 @@ TEST_F(OptionRefusals, an_empty_value_names_nothing_whatever_option_of_whatever_
     if (options.empty()) continue;
     expect_refused(joined({command.name}, command.with(options[0], {options[0] + "="})), 2, options[0] + " is given an empty value; accepted: ");
   }
+  expect_refused({"launch", "--np", "2", "--check", "--print-spec", "train", "--parallel", "ddp"}, 2,
+                 "launch: --print-spec is given with --check, and both end without training; accepted: one of them");
   expect_refused({"launch", "--np", "2", "--check", "train", "--parallel", "ddp", "--weights", ""}, 2,
                  "gemel: train: --weights is given an empty value; accepted: ");
 }

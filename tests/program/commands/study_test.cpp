@@ -54,11 +54,14 @@ TEST_F(StudyCommand, runs_ones_own_study_and_writes_its_report) {
 
 TEST_F(StudyCommand, that_another_one_runs_in_is_refused) {
   const std::filesystem::path out = folder() / "r";
-  std::filesystem::create_directories(out);
+  const std::filesystem::path of_the_other = out / "last-run" / "a file";  // what it writes in its folder meanwhile
+  std::filesystem::create_directories(of_the_other.parent_path());
+  write_text(of_the_other, "");
   const FolderLock other(out, "study");
   for (const char* option : {"--quick", "--resume"})
     expect_refused({"study", "run", file(), option, "--out", out.string()}, 1, "study: " + out.string() + " is in use by another run, process ");
   EXPECT_FALSE(std::filesystem::exists(out / "runs.jsonl"));
+  EXPECT_TRUE(std::filesystem::exists(of_the_other));
 }
 
 TEST_F(StudyCommand, that_is_killed_at_ten_random_moments_goes_on_and_runs_nothing_twice) {

@@ -61,7 +61,8 @@ TrafficByKernel counted_traffic(const TrafficCase& c, const Sample& sample, cons
     out[k.name].loaded += static_cast<double>(k.read_bytes);
     out[k.name].stored += static_cast<double>(k.written_bytes);
     const auto again = c.again.find(k.name);
-    if (again != c.again.end()) out[k.name].loaded += 4 * again->second({sample, k.groups, static_cast<double>(k.read_bytes), options_in(all.programs.at(i).options)});
+    if (again != c.again.end())
+      out[k.name].loaded += 4 * again->second({sample, k.groups, static_cast<double>(k.read_bytes), options_in(all.programs.at(i).options)});
   }
   return out;
 }

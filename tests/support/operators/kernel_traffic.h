@@ -21,7 +21,7 @@ using TrafficByKernel = std::map<std::string, Traffic>;
 struct KernelOfSample {
   const Sample& sample;
   std::int64_t groups;
-  double read;  // bytes of its buffers, each once
+  double read;                                  // bytes of its buffers, each once
   std::map<std::string, std::int64_t> options;  // -DNAME=NUMBER of its program
 
   double of(const char* option) const { return static_cast<double>(options.at(option)); }
