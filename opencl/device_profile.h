@@ -6,6 +6,8 @@
 #include <memory>
 #include <string>
 
+#include "engine/base/precision.h"
+
 namespace gemel::opencl {
 
 class TuningTable;
@@ -13,6 +15,13 @@ class TuningTable;
 enum class DeviceKind { cpu, gpu, accelerator };
 /// "cpu", "gpu", "accelerator"
 std::string to_string(DeviceKind kind);
+
+/// What multiplies blocks of numbers in one instruction of several work-items (kernels/lib/matrix_tile.clh).
+enum class MatrixUnits {
+  none,
+  mma_sync,  // NVIDIA's, by inline PTX
+  mma_model  // the same in C: of a device that pretends
+};
 
 /// More iterations than there ever are.
 inline constexpr std::int64_t kAnyLoop = std::int64_t{1} << 60;
@@ -31,6 +40,7 @@ struct Preferences {
   std::string wanted, unwanted;                       // names of variants: one that computes whatever it can, and one that computes nothing
   std::map<std::string, AskedVariant> variants = {};  // by operator: the one that computes it wherever it is asked
   std::shared_ptr<const TuningTable> tuning = {};     // what measurements chose (opencl/program/tuning_table.h); null: nothing
+  Precision precision = Precision::float32;           // that products may have at least
 };
 
 /// Devices that have an even part each, this one among them, of memory by which default limits go.
@@ -58,14 +68,17 @@ struct DeviceProfile {
   std::int64_t global_bytes = 0;
   std::int64_t max_allocation_bytes = 0;
   std::int64_t max_group_size = 1;
-  std::int64_t base_alignment_bytes = 128;   // of a sub-buffer's origin
-  double stated_gflops = 0, stated_gbs = 0;  // peaks of float32 and of memory that were given; 0: to be measured
-  double flops_a_byte = 0;                   // peak of float32 over that of memory, as the maker states them; 0: unknown
-  bool has_fma = false;                      // fused multiply-add in hardware; else `fma` would be computed by dozens of instructions
-  bool overlaps_sub_buffers = true;          // else kernels take offsets into whole buffers (opencl/program/offset_arguments.h)
-  bool parses_builtins = false;              // its compiler parses a header with all built-in functions before each program
+  std::int64_t base_alignment_bytes = 128;       // of a sub-buffer's origin
+  double stated_gflops = 0, stated_gbs = 0;      // peaks of float32 and of memory that were given; 0: to be measured
+  double flops_a_byte = 0;                       // peak of float32 over that of memory, as the maker states them; 0: unknown
+  MatrixUnits matrix_units = MatrixUnits::none;  // of a device that was not opened: those that it may have (opencl/device/matrix_units.h)
+  bool has_fma = false;                          // fused multiply-add in hardware; else `fma` would be computed by dozens of instructions
+  bool overlaps_sub_buffers = true;              // else kernels take offsets into whole buffers (opencl/program/offset_arguments.h)
+  bool parses_builtins = false;                  // its compiler parses a header with all built-in functions before each program
   Preferences preferences = {};
 
+  /// Products have the precision that was asked for. Without matrix units they are float32.
+  Precision precision() const { return matrix_units == MatrixUnits::none ? Precision::float32 : preferences.precision; }
   bool is_cpu() const { return kind == DeviceKind::cpu; }
   /// Work-items of a unit run side by side, each in a lane, as on GPUs; else one after another, each with the unit's vectors to itself.
   bool runs_items_in_lanes() const { return !is_cpu(); }

@@ -152,6 +152,7 @@ part_profile() {
   for case in "${more[@]}"; do
     profile "$case" "$case, products by CLBlast" "" --gemm clblast && keep_trace "${case//:/-}-clblast"
     if ((own)); then profile "$case" "$case, products by Gemel's own forms" "" --gemm native && keep_trace "${case//:/-}-native"; fi
+    if forms_of_products | grep -qx matrix_units; then profile "$case" "$case, in TF32" "" --precision tf32 && keep_trace "${case//:/-}-tf32"; fi
     if [[ $case == *x* && ${#tiles[@]} -gt 0 && $case != mobilenet* ]]; then  # depthwise convolutions have no tiles
       profile "$case" "$case, convolutions by group_tiles" "" "${tiles[@]}" && keep_trace "${case//:/-}-group_tiles"
     fi
@@ -177,7 +178,9 @@ measure_products() {
     try "${probing[@]}" "$program/gemel_kernels" train "${of_case[@]}" --op matmul --variants all --runs 5
     return
   fi
-  for form in "${forms[@]}"; do profile "$case" "$title, by $form" "-v only=^matmul -v rows=12" --variant "matmul=$form"; done
+  for form in "${forms[@]}"; do
+    profile "$case" "$title, by $form" "-v only=^matmul -v rows=12" --variant "matmul=$form" || printf '%s did not compute it\n' "$form"
+  done
 }
 
 part_products() {

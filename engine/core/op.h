@@ -48,6 +48,7 @@ enum class Target { any, cpu, gpu };
 struct Needs {
   std::int64_t group_size = 1;  // work-items of a group
   bool private_blocks = false;  // a work-item keeps some KiB near that are its own, as on CPUs
+  bool matrix_units = false;    // so its results have the precision that was asked for
 };
 
 /// One way to compute an operator on a device.

@@ -16,7 +16,8 @@ DeviceFacts facts_of(Session& session) {
           p.compute_units,
           p.global_bytes,
           opencl::tuning_name(p),
-          to_string(session.device().settings().denormals)};
+          to_string(session.device().settings().denormals),
+          to_string(p.precision())};
 }
 
 }  // namespace gemel

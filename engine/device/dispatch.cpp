@@ -25,6 +25,7 @@ const char* unless_for(Target target, const opencl::DeviceProfile& profile) {
 const char* lacks(const Needs& needs, const opencl::DeviceProfile& profile) {
   if (profile.max_group_size < needs.group_size) return "the device's work-groups are too small";
   if (needs.private_blocks && !profile.is_cpu()) return "its blocks exceed a work-item's private memory";
+  if (needs.matrix_units && profile.matrix_units == opencl::MatrixUnits::none) return "the device has no matrix units for it";
   return nullptr;
 }
 
@@ -76,7 +77,9 @@ std::string to_string(const Problem& problem) {
   return attributes.empty() ? out : out + " " + attributes;
 }
 
-std::string tuning_key(const Problem& problem) {
+namespace {
+
+std::string key_in_float32(const Problem& problem) {
   if (const OpDef* product = problem.op.adds)  // as below
     return product->name + " " + to_string(Problem{*product, problem.attributes, problem.inputs.first(product->inputs.size()), problem.outputs});
   if (!problem.op.epilogue) return problem.op.name + " " + to_string(problem);
@@ -87,13 +90,20 @@ std::string tuning_key(const Problem& problem) {
   return e.product->name + " " + to_string(Problem{*e.product, own, problem.inputs.first(e.product->inputs.size()), problem.outputs});
 }
 
+}  // namespace
+
+std::string tuning_key(const Problem& problem, const opencl::DeviceProfile& profile) {
+  const bool has_precisions = std::ranges::any_of(problem.op.variants, [](const Variant& v) { return v.needs.matrix_units; });
+  return key_in_float32(problem) + (has_precisions && profile.precision() != Precision::float32 ? fmt::format(" in {}", to_string(profile.precision())) : "");
+}
+
 namespace {
 
 /// The variant that was measured to be the fastest; null where none was, or where it does not take the problem.
 const Variant* tuned(const Problem& problem, const opencl::DeviceProfile& profile, std::span<const Refused> refused) {
   const auto& table = profile.preferences.tuning;
   if (!table || table->variants().empty() || problem.op.variants.size() < 2) return nullptr;
-  const std::string* name = table->variant_for(tuning_key(problem));
+  const std::string* name = table->variant_for(tuning_key(problem, profile));
   if (!name) return nullptr;
   for (const Variant& v : problem.op.variants)
     if (v.name == *name && why_not(v, problem, profile, refused).empty()) return &v;

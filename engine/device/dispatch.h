@@ -35,8 +35,9 @@ bool takes(const Problem& problem, std::string_view variant, const opencl::Devic
 /// Enqueues one variant. @param in, out  device memory of the problem's inputs and outputs
 void launch(Session& session, const Variant& variant, const Problem& problem, std::span<const opencl::Region> in, std::span<const opencl::Region> out);
 
-/// What a tuning table calls the problem; a product with an epilogue is that product.
-std::string tuning_key(const Problem& problem);
+/// What a tuning table calls the problem, with the precision of the device's products where the operator's depends on it; a product with an epilogue is
+/// that product.
+std::string tuning_key(const Problem& problem, const opencl::DeviceProfile& profile);
 
 /// "float32 [2, 3], float32 [3] axis=1"
 std::string to_string(const Problem& problem);

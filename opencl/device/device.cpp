@@ -16,6 +16,7 @@
 #include "opencl/clblast/clblast_parameters.h"
 #include "opencl/device/host_views.h"
 #include "opencl/device/last_work.h"
+#include "opencl/device/matrix_units.h"
 #include "opencl/device/pending_read.h"
 #include "opencl/device/queues.h"
 #include "opencl/device/recording.h"
@@ -50,6 +51,7 @@ class ClDevice : public Device {
     if (options.gemm != GemmChoice::automatic) (options.gemm == GemmChoice::clblast ? profile_.preferences.wanted : profile_.preferences.unwanted) = "clblast";
     const Ablation& ablation = options.ablation;
     for (const auto& [op, variant] : ablation.variants) profile_.preferences.variants.insert({op, {variant}});
+    profile_.preferences.precision = options.precision;
     settings_ = {options.denormals, options.profiling == Profiling::all, ablation.memory_plan, ablation.recorded_launches};
     processes_ = options.memory_sharers.of_host;
     timing_ = settings_.profiling;
@@ -81,6 +83,11 @@ class ClDevice : public Device {
   ~ClDevice() override {
     opencl::finish(queue_.get());
     last_work_->end();
+  }
+
+  /// Before anything else computes: what fails is as if the device had none.
+  void try_matrix_units() {
+    if (profile_.matrix_units != MatrixUnits::none && !multiplies_exactly(*this)) profile_.matrix_units = MatrixUnits::none;
   }
 
   const DeviceProfile& profile() const override { return profile_; }
@@ -482,7 +489,9 @@ std::shared_ptr<Device> Device::open(const DeviceOptions& options) {
   const WantedDevice wanted = wanted_device(options.device);
   prepare_environment(wanted.part ? 0 : options.threads);
   tell_clblast(options.denormals);
-  return std::make_shared<ClDevice>(select_device(options.platform, wanted.device), wanted.part, options);
+  auto device = std::make_shared<ClDevice>(select_device(options.platform, wanted.device), wanted.part, options);
+  device->try_matrix_units();
+  return device;
 }
 
 std::vector<std::string> Device::alike(const DeviceOptions& options) {

@@ -17,6 +17,7 @@
 #include "engine/base/denormals.h"
 #include "engine/base/event.h"
 #include "engine/base/host_view.h"
+#include "engine/base/precision.h"
 #include "opencl/device_profile.h"
 #include "opencl/memory/buffer.h"
 
@@ -60,10 +61,11 @@ struct DeviceOptions {
   MemorySharers memory_sharers = {};
   GemmChoice gemm = GemmChoice::automatic;
   Profiling profiling = Profiling::off;
-  std::int64_t cache_bytes = -1;          // size of the last cache before main memory; -1: as the device reports
-  int simd_width = 0;                     // float lanes for which kernels are compiled; 0: as the device has
-  bool overlaps_sub_buffers = true;       // false: kernels take offsets, as for drivers whose sub-buffers must not overlap
-  Denormals denormals = Denormals::keep;  // treatment of subnormal numbers in kernels
+  std::int64_t cache_bytes = -1;             // size of the last cache before main memory; -1: as the device reports
+  int simd_width = 0;                        // float lanes for which kernels are compiled; 0: as the device has
+  bool overlaps_sub_buffers = true;          // false: kernels take offsets, as for drivers whose sub-buffers must not overlap
+  Denormals denormals = Denormals::keep;     // treatment of subnormal numbers in kernels
+  Precision precision = Precision::float32;  // tf32: of products, where the device has matrix units
   Ablation ablation = {};
 };
 

@@ -10,17 +10,17 @@ namespace {
 constexpr std::int64_t kib(std::int64_t n) { return n << 10; }
 constexpr std::int64_t mib(std::int64_t n) { return n << 20; }
 
-constexpr bool kOffsets = true;
+constexpr bool kOffsets = true, kTf32 = true;
 
 constexpr std::array kKnown{
     KnownGpu{"v100", 80, 32, kib(48), 1024, mib(6), 15'700, 900, kOffsets},
     KnownGpu{"t4", 40, 32, kib(48), 1024, mib(4), 8'100, 320, kOffsets},
-    KnownGpu{"a100", 108, 32, kib(48), 1024, mib(40), 19'500, 2'039, kOffsets},
-    KnownGpu{"rtx3090", 82, 32, kib(48), 1024, mib(6), 35'600, 936, kOffsets},
-    KnownGpu{"rtx4090", 128, 32, kib(48), 1024, mib(72), 82'600, 1'008, kOffsets},
-    KnownGpu{"l20", 92, 32, kib(48), 1024, mib(96), 59'800, 864, kOffsets},
-    KnownGpu{"h100", 132, 32, kib(48), 1024, mib(50), 62'900, 3'350, kOffsets},
-    KnownGpu{"h200", 132, 32, kib(48), 1024, mib(50), 62'900, 4'800, kOffsets},
+    KnownGpu{"a100", 108, 32, kib(48), 1024, mib(40), 19'500, 2'039, kOffsets, kTf32},
+    KnownGpu{"rtx3090", 82, 32, kib(48), 1024, mib(6), 35'600, 936, kOffsets, kTf32},
+    KnownGpu{"rtx4090", 128, 32, kib(48), 1024, mib(72), 82'600, 1'008, kOffsets, kTf32},
+    KnownGpu{"l20", 92, 32, kib(48), 1024, mib(96), 59'800, 864, kOffsets, kTf32},
+    KnownGpu{"h100", 132, 32, kib(48), 1024, mib(50), 62'900, 3'350, kOffsets, kTf32},
+    KnownGpu{"h200", 132, 32, kib(48), 1024, mib(50), 62'900, 4'800, kOffsets, kTf32},
     KnownGpu{"radeon-vii", 60, 64, kib(64), 256, mib(4), 13'800, 1'024},
     KnownGpu{"mi100", 120, 64, kib(64), 256, mib(8), 23'100, 1'229},
     KnownGpu{"mi250", 104, 64, kib(64), 256, mib(8), 22'600, 1'638},  // one of its two dies, which is a device

@@ -15,6 +15,7 @@ struct KnownGpu {
   std::int64_t cache_bytes;    // the last cache before memory
   double gflops, gbs;          // peaks: float32 by fused multiply-add at boost clock, matrix units aside; memory
   bool takes_offsets = false;  // its driver's sub-buffers must not overlap (DeviceProfile::overlaps_sub_buffers)
+  bool has_tf32 = false;       // its matrix units multiply TF32
   double flops_a_byte() const { return gflops / gbs; }
 };
 

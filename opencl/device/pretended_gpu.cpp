@@ -31,6 +31,7 @@ const std::map<std::string_view, Fact>& facts() {
       {"wave", {1, 1 << 7, [](DeviceProfile& p, std::int64_t n) { p.sub_group_width = static_cast<int>(n); }}},
       {"local", {0, 1 << 24, set_local}},
       {"group", {1, 1 << 12, [](DeviceProfile& p, std::int64_t n) { p.max_group_size = std::min(p.max_group_size, n); }}},  // the driver refuses larger ones
+      {"tf32", {0, 1, [](DeviceProfile& p, std::int64_t n) { p.matrix_units = n ? MatrixUnits::mma_model : MatrixUnits::none; }}},
       {"cache", {0, std::int64_t{1} << 32, [](DeviceProfile& p, std::int64_t n) { p.cache_bytes = n; }}},
       {"gflops", {1, 1'000'000'000, [](DeviceProfile& p, std::int64_t n) { p.stated_gflops = static_cast<double>(n); }}},
       {"gbs", {1, 1'000'000, [](DeviceProfile& p, std::int64_t n) { p.stated_gbs = static_cast<double>(n); }}}};
@@ -60,6 +61,7 @@ bool apply(DeviceProfile& p, std::string_view item) {
     p.cache_bytes = gpu->cache_bytes;
     p.stated_gflops = gpu->gflops;
     p.stated_gbs = gpu->gbs;
+    if (gpu->has_tf32) p.matrix_units = MatrixUnits::mma_model;
     if (gpu->takes_offsets) p.overlaps_sub_buffers = false;
     set_local(p, gpu->local_bytes);
     return true;
@@ -84,6 +86,7 @@ void pretend(DeviceProfile& profile, std::string_view what, std::string_view giv
   p.kind = DeviceKind::gpu;
   p.simd_width = 1;
   p.cache_bytes = p.unit_cache_bytes = 0;
+  p.matrix_units = MatrixUnits::none;
   set_local(p, std::max<std::int64_t>(p.local_bytes, 1));
   char before = ':';
   for (std::string_view rest = what.substr(kGpu.size()); !rest.empty(); before = ',') {

@@ -80,6 +80,13 @@ void set_sub_group_widths(DeviceProfile& p, cl_device_id device) {
   if (least < most) p.least_sub_group_width = static_cast<int>(least);
 }
 
+/// That the device may have: whether its driver takes their instructions a trial shows (opencl/device/matrix_units.h).
+MatrixUnits matrix_units_of(cl_device_id device) {
+  constexpr cl_uint kAmpere = 8;  // the first with TF32
+  const bool tells = device_text(device, CL_DEVICE_EXTENSIONS).find("cl_nv_device_attribute_query") != std::string::npos;
+  return tells && device_info<cl_uint>(device, CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV) >= kAmpere ? MatrixUnits::mma_sync : MatrixUnits::none;
+}
+
 /// What drivers do not tell. Those of NVIDIA and AMD give the size of the first caches, of all units or of one, for that of the last.
 void set_known_facts(DeviceProfile& p) {
   if (p.is_cpu()) return;
@@ -108,6 +115,7 @@ DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   p.simd_width = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)));
   if (p.is_cpu() && !p.is_emulator) p.simd_width = std::max(p.simd_width, host_simd_width());
   set_sub_group_widths(p, device);
+  p.matrix_units = matrix_units_of(device);
   p.local_bytes = static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_LOCAL_MEM_SIZE));
   p.has_real_local_memory = device_info<cl_device_local_mem_type>(device, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL && !p.is_cpu();
   p.global_bytes = static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE));

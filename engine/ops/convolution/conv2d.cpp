@@ -259,8 +259,8 @@ std::vector<AttributeDef> attributes(const char* shape_doc = nullptr) {
 }
 
 std::vector<Variant> variants(Direction d) {
-  std::vector<Variant> out{depthwise_rows_variant(d), depthwise_window_variant(d), depthwise_variant(d), winograd_variant(d), tiles_variant(d),
-                           gemm_variant(d),           group_tiles_variant(d),      direct_variant(d)};
+  std::vector<Variant> out{depthwise_rows_variant(d), depthwise_window_variant(d), depthwise_variant(d),    winograd_variant(d), tiles_variant(d),
+                           gemm_variant(d),           group_tiles_variant(d),      matrix_units_variant(d), direct_variant(d)};
   if (d == Direction::weights) out.insert(out.begin(), weight_rows_variant());
   if (d == Direction::forward) out.insert(out.begin(), rows_variant());
   if (d != Direction::weights) out.insert(out.end() - 1, group_winograd_variant(d));

@@ -35,6 +35,8 @@ struct Rank {
   static constexpr int slow = 3;        // a shape that it serves badly: lanes, tiles or rows are left half empty
   static constexpr int fair = 4, good = 5, fast = 8, faster = 9;
   static constexpr int depthwise = 10, fast_depthwise = 12;
+  static constexpr int asked = 14;       // with fewer digits, as was asked for
+  static constexpr int unmeasured = -3;  // whatever else there is goes first, until it was measured
 };
 /// Least floating-point operations for which tiles pay.
 inline constexpr std::int64_t kWorthTiles = 1 << 15;
@@ -77,6 +79,7 @@ Variant depthwise_rows_variant(Direction direction);
 Variant depthwise_window_variant(Direction direction);
 Variant gemm_variant(Direction direction);
 Variant group_tiles_variant(Direction direction);
+Variant matrix_units_variant(Direction direction);
 Variant group_winograd_variant(Direction direction);
 Variant rows_variant();
 Variant tiles_variant(Direction direction);

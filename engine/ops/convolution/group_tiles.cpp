@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <string>
 
 #include "engine/ops/common.h"
@@ -15,6 +16,7 @@ namespace gemel::convolution {
 namespace {
 
 using gemm::GroupTile;
+using gemm::TileArithmetic;
 using gemm::TileParts;
 
 constexpr std::int64_t kMostElements = std::numeric_limits<std::int32_t>::max();
@@ -35,10 +37,12 @@ struct Division {
   GroupTile tile;
   TileParts parts;
 };
+template <TileArithmetic arithmetic>
 Division division_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
+  constexpr bool is_on_units = arithmetic == TileArithmetic::matrix_units;
   const opencl::GemmProblem product = product_of(d, g);
   Division best{};
-  for (const GroupTile& one : gemm::kGroupTiles) {
+  for (const GroupTile& one : is_on_units ? gemm::unit_tiles(profile) : std::span<const GroupTile>(gemm::kGroupTiles)) {
     const GroupTile tile = tile_on(one, profile);
     const TileParts parts = parts_of(tile, product, profile);
     if ((best.parts.count == 0 || parts.time < best.parts.time) && has_registers_for(tile, profile)) best = {tile, parts};
@@ -47,13 +51,14 @@ Division division_of(Direction d, const Geometry& g, const opencl::DeviceProfile
 }
 
 /// The sums of all parts, if there are several.
+template <TileArithmetic arithmetic>
 std::int64_t workspace_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
-  const std::int64_t parts = division_of(d, g, profile).parts.count;
+  const std::int64_t parts = division_of<arithmetic>(d, g, profile).parts.count;
   const std::int64_t elements = d == Direction::forward ? g.pixels() * g.k : d == Direction::input ? g.n * g.h * g.w * g.c : g.depth() * g.k;
   return parts > 1 ? 4 * parts * elements : 0;
 }
 
-template <Direction d>
+template <Direction d, TileArithmetic arithmetic>
 const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
   if (g.groups != 1) return "it has several groups";
@@ -62,38 +67,42 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const std::int64_t rows = std::max(g.h, g.p) + 2 * (g.padding[0] + g.r * g.dilation[0]),
                      columns = std::max(g.w, g.q) + 2 * (g.padding[1] + g.s * g.dilation[1]);
   if (std::max({(g.n + 1) * rows * columns * std::max(g.c, g.k), g.depth() * g.k}) > kMostElements) return "a tensor has about 2^31 elements or more";
-  if (workspace_of(d, g, profile) > profile.max_allocation_bytes) return "the workspace exceeds the largest allocation";
-  if (division_of(d, g, profile).parts.count > opencl::kMostGroups) return "it has too many parts";
+  if (workspace_of<arithmetic>(d, g, profile) > profile.max_allocation_bytes) return "the workspace exceeds the largest allocation";
+  if (division_of<arithmetic>(d, g, profile).parts.count > opencl::kMostGroups) return "it has too many parts";
   if (d != Direction::input) return nullptr;
   for (const std::size_t axis : {0, 1})
     if (g.stride[axis] > 1 && g.dilation[axis] > 1) return "its window has both a stride and a dilation";
   return g.stride[0] * g.stride[1] > opencl::kMostGroups ? "it has too many phases" : nullptr;
 }
 
-template <Direction d>
+template <Direction d, TileArithmetic arithmetic>
 std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
-  const GroupTile& t = division_of(d, g, profile).tile;
+  const GroupTile& t = division_of<arithmetic>(d, g, profile).tile;
   return product_of(d, g).k * t.rows * t.columns / (4 * t.group);
 }
 
-template <Direction d>
+template <Direction d, TileArithmetic arithmetic>
 int rank(const Problem& p, const opencl::DeviceProfile& profile) {
-  return profile.runs_items_in_lanes() && geometry_of<d>(p).flops() >= kWorthTiles ? Rank::fast : Rank::too_small;
+  const bool is_on_units = arithmetic == TileArithmetic::matrix_units;
+  if (is_on_units && profile.precision() == Precision::float32) return Rank::unmeasured;
+  if (!profile.runs_items_in_lanes() || geometry_of<d>(p).flops() < kWorthTiles) return Rank::too_small;
+  return is_on_units ? Rank::asked : Rank::fast;
 }
 
-template <Direction d>
+template <Direction d, TileArithmetic arithmetic>
 std::int64_t workspace_bytes(const Problem& p, const opencl::DeviceProfile& profile) {
-  return workspace_of(d, geometry_of<d>(p), profile);
+  return workspace_of<arithmetic>(d, geometry_of<d>(p), profile);
 }
 
-template <Direction d>
+template <Direction d, TileArithmetic arithmetic>
 void launch(Launch& l) {
   constexpr bool is_weights = d == Direction::weights;
   const Geometry g = geometry_of<d>(l.problem());
-  const auto [tile, parts] = division_of(d, g, l.profile());
+  const auto [chosen, parts] = division_of<arithmetic>(d, g, l.profile());
   const opencl::GemmProblem product = product_of(d, g);
   const bool vectors = g.c % 4 == 0 && g.k % 4 == 0 && (l.in(0).offset | l.in(1).offset | l.out(0).offset) % 16 == 0;
+  const GroupTile tile = tile_by(chosen, vectors);
   const bool adds = is_weights && l.begin_sum(), is_whole = parts.count == 1;
   const std::string_view file = is_weights ? "gpu/convolution/weight_tiles.cl" : "gpu/convolution/tiles.cl";
   std::string options = options_of(tile, vectors, l.profile());
@@ -115,27 +124,35 @@ void launch(Launch& l) {
                {l.epilogue_text(), epilogue});
 }
 
-template <Direction d>
+template <Direction d, TileArithmetic arithmetic>
 Variant variant() {
-  return {.name = "group_tiles",
-          .doc = "a tile of results for each work-group, columns read as they are needed",
+  constexpr bool is_on_units = arithmetic == TileArithmetic::matrix_units;
+  return {.name = is_on_units ? "matrix_units" : "group_tiles",
+          .doc = is_on_units ? "group_tiles on matrix units; in float32, or in TF32 with --precision tf32"
+                             : "a tile of results for each work-group, columns read as they are needed",
           .target = Target::gpu,
-          .needs = {.group_size = gemm::kGroupTiles[0].group},
-          .declines = declines<d>,
-          .longest_loop = longest_loop<d>,
-          .rank = rank<d>,
-          .workspace_bytes = workspace_bytes<d>,
-          .launch = launch<d>};
+          .needs = {.group_size = gemm::kGroupTiles[0].group, .matrix_units = is_on_units},
+          .declines = declines<d, arithmetic>,
+          .longest_loop = longest_loop<d, arithmetic>,
+          .rank = rank<d, arithmetic>,
+          .workspace_bytes = workspace_bytes<d, arithmetic>,
+          .launch = launch<d, arithmetic>};
+}
+
+template <TileArithmetic arithmetic>
+Variant variant_for(Direction d) {
+  if (d == Direction::forward) return variant<Direction::forward, arithmetic>();
+  if (d == Direction::input) return variant<Direction::input, arithmetic>();
+  return variant<Direction::weights, arithmetic>();
 }
 
 }  // namespace
 
-double group_tiles_time(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) { return division_of(d, g, profile).parts.time; }
-
-Variant group_tiles_variant(Direction d) {
-  if (d == Direction::forward) return variant<Direction::forward>();
-  if (d == Direction::input) return variant<Direction::input>();
-  return variant<Direction::weights>();
+double group_tiles_time(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
+  return division_of<TileArithmetic::fma>(d, g, profile).parts.time;
 }
+
+Variant group_tiles_variant(Direction d) { return variant_for<TileArithmetic::fma>(d); }
+Variant matrix_units_variant(Direction d) { return variant_for<TileArithmetic::matrix_units>(d); }
 
 }  // namespace gemel::convolution

@@ -25,6 +25,7 @@
   FORM(kGroupTile128x64)       \
   FORM(kGroupTile64x64)        \
   FORM(kGroupTile128x32)       \
+  FORM(kMatrixUnits)           \
   FORM(kColumns)               \
   FORM(kWidened)
 

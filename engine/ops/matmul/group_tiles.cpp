@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "engine/ops/matmul/form_parts.h"
+#include "opencl/device/matrix_units.h"
 
 namespace gemel::gemm {
 namespace {
@@ -17,11 +18,12 @@ constexpr std::int64_t kLongestPart = 16384;  // a sum of more is further off
 constexpr std::int64_t kMostParts = 256;
 constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max() - 256;  // and the rest of a tile
 
-template <std::size_t tile>
-std::int64_t workspace_of_tiles(const GemmProblem& p, const DeviceProfile& d) {
-  const TileParts parts = parts_of(tile_on(kGroupTiles[tile], d), p, d);
-  return parts.count > 1 ? 4 * parts.count * p.batch * p.m * p.n : 0;
-}
+// A warp has at most 128 registers of sums: of 64 x 64 results, or of 64 x 32 where short sums are apart from the whole. Rates are estimates.
+constexpr TileArithmetic kUnits = TileArithmetic::matrix_units;
+constexpr std::array kSplitTiles{GroupTile{128, 128, 16, 4, 1.25, 256, kUnits}, GroupTile{128, 64, 16, 2, 1.1, 256, kUnits},
+                                 GroupTile{64, 64, 16, 2, 0.9, 128, kUnits}};
+constexpr std::array kTf32Tiles{GroupTile{128, 128, 16, 2, 4, 128, kUnits}, GroupTile{128, 64, 16, 2, 3, 128, kUnits},
+                                GroupTile{64, 64, 16, 2, 2, 128, kUnits}};
 
 bool has_vectors_of_4(const GemmProblem& p, const GemmOperands& o) {
   const bool extents = (p.a == Transpose::yes ? p.m : p.k) % 4 == 0 && (p.b == Transpose::yes ? p.k : p.n) % 4 == 0 && p.n % 4 == 0;
@@ -30,34 +32,21 @@ bool has_vectors_of_4(const GemmProblem& p, const GemmOperands& o) {
 
 template <std::size_t tile>
 void launch_group_tiles(Device& device, const GemmProblem& p, const GemmOperands& o) {
-  if (is_empty(p)) return;
-  const GroupTile t = tile_on(kGroupTiles[tile], device.profile());
-  const TileParts parts = parts_of(t, p, device.profile());
-  const std::string options =
-      fmt::format("{} -DTURNED_A={:d} -DTURNED_B={:d}", options_of(t, has_vectors_of_4(p, o), device.profile()), p.a == Transpose::yes, p.b == Transpose::yes);
-  const auto number = [](std::int64_t i) { return static_cast<std::int32_t>(i); };
-  const auto run = [&](const opencl::Region& to, std::int64_t stride, bool adds, const opencl::EpilogueCode& epilogue) {
-    device.run(
-        device.kernel("gpu/gemm.cl", "gemm_tile", options, epilogue.text), opencl::range3({tiles_of(t, p) * t.group, parts.count, p.batch}, {t.group, 1, 1}),
-        {o.a, o.b, to, number(p.m), number(p.n), number(p.k), number(parts.terms), p.stride_a, p.stride_b, stride, std::int32_t{adds}}, epilogue.arguments);
-  };
-  if (parts.count == 1) return run(o.c, p.stride_c, p.adds, p.epilogue);
-  run(o.workspace, p.m * p.n, false, {});
-  add_up(device, {.parts = o.workspace, .out = o.c, .rows = p.batch * p.m, .columns = p.n, .count = parts.count, .adds = p.adds}, p.epilogue);
+  launch_tile(tile_on(kGroupTiles[tile], device.profile()), device, p, o);
+}
+
+template <std::size_t tile>
+std::int64_t workspace_of_tiles(const GemmProblem& p, const DeviceProfile& d) {
+  return workspace_of(tile_on(kGroupTiles[tile], d), p, d);
 }
 
 template <std::size_t tile>
 const char* unless_group_tiles(const GemmProblem& p, const DeviceProfile& d) {
-  if (const char* why = unless_float32(p)) return why;
   const GroupTile& t = kGroupTiles[tile];
   constexpr std::int64_t kSmall = 64;
   if ((t.rows > kSmall && p.m <= kSmall) || (t.columns > kSmall && p.n <= kSmall)) return "a smaller tile holds it";
   if (!has_registers_for(t, d)) return "its results are more than a work-item has registers for";
-  if (p.k == 0) return "its inner axis is empty";
-  if (std::max({p.m * p.k, p.k * p.n, p.m * p.n}) > kMost) return "a matrix has about 2^31 elements or more";
-  if (workspace_of_tiles<tile>(p, d) > d.max_allocation_bytes) return "the workspace exceeds the largest allocation";
-  if (parts_of(tile_on(t, d), p, d).count > opencl::kMostGroups) return "it has too many parts";
-  return p.batch > opencl::kMostGroups ? "it has too many matrices" : nullptr;
+  return unless_tile(tile_on(t, d), p, d);
 }
 
 /// 40 for the tile that takes the least time, less for the others.
@@ -87,7 +76,7 @@ constexpr GemmForm group_tile(const char* name) {
 
 GroupTile tile_on(const GroupTile& t, const DeviceProfile& d) {
   if (d.longest_loop == opencl::kAnyLoop) return t;
-  return {t.rows / 4, t.columns / 4, t.depth, t.item_columns / 4, t.rate, t.group / 16};
+  return {t.rows / 4, t.columns / 4, t.depth, t.across / 4, t.rate, t.group / 16};
 }
 
 std::int64_t tiles_of(const GroupTile& t, const GemmProblem& p) { return ceil_div(p.m, t.rows) * ceil_div(p.n, t.columns); }
@@ -110,15 +99,51 @@ TileParts parts_of(const GroupTile& t, const GemmProblem& p, const DeviceProfile
   return best;
 }
 
+std::span<const GroupTile> unit_tiles(const DeviceProfile& d) {
+  if (d.precision() == Precision::float32) return kSplitTiles;
+  return kTf32Tiles;
+}
+
+std::int64_t workspace_of(const GroupTile& t, const GemmProblem& p, const DeviceProfile& d) {
+  const TileParts parts = parts_of(t, p, d);
+  return parts.count > 1 ? 4 * parts.count * p.batch * p.m * p.n : 0;
+}
+
+const char* unless_tile(const GroupTile& t, const GemmProblem& p, const DeviceProfile& d) {
+  if (const char* why = unless_float32(p)) return why;
+  if (p.k == 0) return "its inner axis is empty";
+  if (std::max({p.m * p.k, p.k * p.n, p.m * p.n}) > kMost) return "a matrix has about 2^31 elements or more";
+  if (workspace_of(t, p, d) > d.max_allocation_bytes) return "the workspace exceeds the largest allocation";
+  if (parts_of(t, p, d).count > opencl::kMostGroups) return "it has too many parts";
+  return p.batch > opencl::kMostGroups ? "it has too many matrices" : nullptr;
+}
+
 bool has_registers_for(const GroupTile& t, const DeviceProfile& d) {
+  if (t.arithmetic == TileArithmetic::matrix_units) return true;
   constexpr std::int64_t kMany = 64, kSome = 32;  // results of an item; GPUs with sub-groups of several widths spill more (ocloc 22.43 for dg2 and pvc)
   return t.rows * t.columns / t.group <= (d.least_sub_group_width ? kSome : kMany);
 }
 
+// Each vector that an item copies has its place in registers, and a single element takes as much: of those half as many terms go at a time, and no item has
+// more than 64 sums.
+GroupTile tile_by(const GroupTile& t, bool vectors) {
+  if (t.arithmetic == TileArithmetic::fma || vectors) return t;
+  constexpr std::int64_t kMostSums = 64;
+  GroupTile out = t;
+  out.depth /= 2;
+  const std::int64_t more = std::max<std::int64_t>(1, t.rows * t.columns / t.group / kMostSums);
+  out.group *= more;
+  out.across *= more;
+  return out;
+}
+
 std::string options_of(const GroupTile& t, bool vectors, const DeviceProfile& d) {
+  const std::string size = fmt::format("-DROWS={} -DCOLUMNS={} -DDEPTH={} -DGROUP={}", t.rows, t.columns, t.depth, t.group);
+  if (t.arithmetic == TileArithmetic::matrix_units)
+    return fmt::format("{} -DWARP_COLUMNS={} -DVECTOR={} {} -DSPLIT={:d}", size, t.across, vectors ? 4 : 1, opencl::units_option(d),
+                       d.precision() == Precision::float32);
   const std::string sub_group = d.least_sub_group_width ? fmt::format(" -DSUB_GROUP={}", d.least_sub_group_width) : "";
-  return fmt::format("-DROWS={} -DCOLUMNS={} -DDEPTH={} -DGROUP={} -DITEM_COLUMNS={} -DVECTOR={}{}", t.rows, t.columns, t.depth, t.group, t.item_columns,
-                     vectors ? 4 : 1, sub_group);
+  return fmt::format("{} -DITEM_COLUMNS={} -DVECTOR={}{}", size, t.across, vectors ? 4 : 1, sub_group);
 }
 
 void add_up(Device& device, const PartSums& s, const opencl::EpilogueCode& epilogue) {
@@ -129,6 +154,24 @@ void add_up(Device& device, const PartSums& s, const opencl::EpilogueCode& epilo
   device.run(device.kernel("gpu/parts.cl", "add_parts", fmt::format("-DGROUP={} -DCOLUMNS={} -DLANES={}", group, columns, lanes), epilogue.text),
              opencl::range2({ceil_div(s.columns, columns) * group, std::min(ceil_div(s.rows, rows), opencl::kMostGroups)}, {group, 1}),
              {s.parts, s.out, s.rows, static_cast<std::int32_t>(s.columns), static_cast<std::int32_t>(s.count), std::int32_t{s.adds}}, epilogue.arguments);
+}
+
+void launch_tile(const GroupTile& chosen, Device& device, const GemmProblem& p, const GemmOperands& o) {
+  if (is_empty(p)) return;
+  const TileParts parts = parts_of(chosen, p, device.profile());
+  const bool vectors = has_vectors_of_4(p, o);
+  const GroupTile t = tile_by(chosen, vectors);
+  const std::string options =
+      fmt::format("{} -DTURNED_A={:d} -DTURNED_B={:d}", options_of(t, vectors, device.profile()), p.a == Transpose::yes, p.b == Transpose::yes);
+  const auto number = [](std::int64_t i) { return static_cast<std::int32_t>(i); };
+  const auto run = [&](const opencl::Region& to, std::int64_t stride, bool adds, const opencl::EpilogueCode& epilogue) {
+    device.run(
+        device.kernel("gpu/gemm.cl", "gemm_tile", options, epilogue.text), opencl::range3({tiles_of(t, p) * t.group, parts.count, p.batch}, {t.group, 1, 1}),
+        {o.a, o.b, to, number(p.m), number(p.n), number(p.k), number(parts.terms), p.stride_a, p.stride_b, stride, std::int32_t{adds}}, epilogue.arguments);
+  };
+  if (parts.count == 1) return run(o.c, p.stride_c, p.adds, p.epilogue);
+  run(o.workspace, p.m * p.n, false, {});
+  add_up(device, {.parts = o.workspace, .out = o.c, .rows = p.batch * p.m, .columns = p.n, .count = parts.count, .adds = p.adds}, p.epilogue);
 }
 
 double group_tile_time(const GemmProblem& p, const DeviceProfile& d) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "opencl/gemm_problem.h"
@@ -12,13 +13,20 @@ struct GemmForm;
 
 namespace gemel::gemm {
 
+/// What multiplies: fused multiply-adds, or matrix units.
+enum class TileArithmetic { fma, matrix_units };
+
 struct GroupTile {
-  std::int64_t rows, columns, depth, item_columns;
-  double rate;               // of the arithmetic, over the largest tile's: the smaller a tile, the more of its instructions load (estimated)
+  std::int64_t rows, columns, depth;
+  std::int64_t across;  // work-items side by side, or with matrix units warps
+  double rate;          // of the arithmetic, over the largest tile's of fused multiply-adds: the smaller a tile, the more of its instructions load (estimated)
   std::int64_t group = 256;  // work-items
+  TileArithmetic arithmetic = TileArithmetic::fma;
 };
 inline constexpr std::array kGroupTiles{GroupTile{128, 128, 8, 16, 1}, GroupTile{128, 64, 8, 16, 0.9}, GroupTile{64, 64, 16, 16, 0.7},
                                         GroupTile{128, 32, 16, 8, 0.7}};
+/// Those on the device's matrix units, for the precision that its products have.
+std::span<const GroupTile> unit_tiles(const opencl::DeviceProfile& profile);
 /// The tile that the device gets: where work-items must be short a small one of the same form.
 GroupTile tile_on(const GroupTile& tile, const opencl::DeviceProfile& profile);
 
@@ -31,6 +39,12 @@ struct TileParts {
   double time;  // of the device, in multiplications of a unit
 };
 TileParts parts_of(const GroupTile& tile, const opencl::GemmProblem& product, const opencl::DeviceProfile& profile);
+/// Bytes of the sums of a product's parts; 0 where there is one.
+std::int64_t workspace_of(const GroupTile& tile, const opencl::GemmProblem& product, const opencl::DeviceProfile& profile);
+/// Why no group computes such a tile of the product; null: they do.
+const char* unless_tile(const GroupTile& tile, const opencl::GemmProblem& product, const opencl::DeviceProfile& profile);
+/// @param tile  as the device gets it
+void launch_tile(const GroupTile& tile, opencl::Device& device, const opencl::GemmProblem& product, const opencl::GemmOperands& operands);
 /// Whether the registers of the device's work-items hold its results beside what is on its way.
 bool has_registers_for(const GroupTile& tile, const opencl::DeviceProfile& profile);
 std::int64_t tiles_of(const GroupTile& tile, const opencl::GemmProblem& product);
@@ -38,7 +52,9 @@ std::int64_t tiles_of(const GroupTile& tile, const opencl::GemmProblem& product)
 const GemmForm* fastest_group_tile(const opencl::GemmProblem& product, const opencl::DeviceProfile& profile);
 /// The least time that parts_of estimates for it, of the tiles that the device has registers for.
 double group_tile_time(const opencl::GemmProblem& product, const opencl::DeviceProfile& profile);
-/// @param vectors  all rows of all matrices begin at multiples of 16 bytes
+/// How a tile is computed. @param vectors  all rows of all matrices begin at multiples of 16 bytes
+GroupTile tile_by(const GroupTile& tile, bool vectors);
+/// Of such a tile.
 std::string options_of(const GroupTile& tile, bool vectors, const opencl::DeviceProfile& profile);
 
 /// Adds up the sums of the parts [parts, rows, columns] in `parts` into `out`, or to what is there.

@@ -290,7 +290,7 @@ void run_cases(RunScope& run, Job& job, BenchOptions options) {
     for (std::size_t i = 1; i < cases.size(); ++i) settings.push_back({fmt::format("case {}", i + 1), cases[i].name()});
     distributed::require_same(*job.communication(), settings);
   }
-  run.open_device();
+  run.open_device(job);
   for (BenchCase& c : cases) {
     run.ablate(c.ablation);
     c.plan(run.device());

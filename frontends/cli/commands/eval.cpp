@@ -80,7 +80,7 @@ void evaluate_split(RunScope& run, Job& job, const EvalOrder& order) {
   const auto work = order.open();
   const datasets::Dataset& split = work->validation_data() ? *work->validation_data() : work->train_data();
   check_job(job, order, split);
-  run.open_device();
+  run.open_device(job);
   const auto model = work->model();
   model->eval();
   const auto task = work->task(*model);

@@ -59,7 +59,7 @@ std::vector<OperatorCase> cases_of(const po::variables_map& v, const opencl::Dev
         for (const Work work : {Work::train, Work::infer}) {
           const auto model = workload->model();
           for (OperatorCase& c : distinct_operators(capture_step(*session, *workload->task(*model), workload->batch(batch), work)))
-            if (has_a_choice(c, profile) && known.insert(tuning_key(c.problem())).second) cases.push_back(std::move(c));
+            if (has_a_choice(c, profile) && known.insert(tuning_key(c.problem(), profile)).second) cases.push_back(std::move(c));
         }
       }
   }
@@ -71,7 +71,7 @@ std::vector<OperatorCase> cases_of(const po::variables_map& v, const opencl::Dev
 std::vector<OperatorCase> products_within(const std::vector<OperatorCase>& cases, opencl::DeviceProfile profile, const opencl::TuningTable& table) {
   std::vector<OperatorCase> products;
   std::set<std::string> known;
-  for (const OperatorCase& c : cases) known.insert(tuning_key(c.problem()));
+  for (const OperatorCase& c : cases) known.insert(tuning_key(c.problem(), profile));
   for (const auto& choices : {std::shared_ptr<const opencl::TuningTable>(), std::make_shared<const opencl::TuningTable>(table)}) {
     profile.preferences.tuning = choices;
     for (const OperatorCase& c : cases) {
@@ -79,7 +79,7 @@ std::vector<OperatorCase> products_within(const std::vector<OperatorCase>& cases
       if (!chosen.products) continue;
       for (OwnedProblem& product : chosen.products(c.problem(), profile)) {
         OperatorCase matmul{&product.op, std::move(product.attributes), std::move(product.inputs), std::move(product.outputs)};
-        if (has_a_choice(matmul, profile) && known.insert(tuning_key(matmul.problem())).second) products.push_back(std::move(matmul));
+        if (has_a_choice(matmul, profile) && known.insert(tuning_key(matmul.problem(), profile)).second) products.push_back(std::move(matmul));
       }
     }
   }
@@ -141,7 +141,7 @@ bool tune_case(Session& session, const OperatorCase& c, int runs, opencl::Tuning
   opencl::DeviceProfile untuned = session.device().profile();
   untuned.preferences.tuning = nullptr;
   const Problem problem = c.problem();
-  const std::string key = tuning_key(problem);
+  const std::string key = tuning_key(problem, untuned);
   const Variant& usual = choose(problem, untuned);
   OperatorTimes times(session, c);
   constexpr double kNever = std::numeric_limits<double>::infinity();

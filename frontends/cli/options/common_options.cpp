@@ -26,6 +26,11 @@ Denormals denormals_choice(const std::string& text) {
   return text == "flush" ? Denormals::flush : Denormals::keep;
 }
 
+Precision precision_choice(const std::string& text) {
+  check_choice("--precision", text, {"float32", "tf32"});
+  return text == "tf32" ? Precision::tf32 : Precision::float32;
+}
+
 }  // namespace
 
 void add_device_options(po::options_description& options) {
@@ -57,6 +62,8 @@ opencl::DeviceOptions device_options(const po::variables_map& v) {
 void add_common_options(po::options_description& options) {
   add_device_options(options);
   auto option = options.add_options();
+  option("precision", po::value<std::string>()->default_value("float32"),
+         "of matrix products and convolutions: float32, or tf32, whose factors have 11 bits (3 digits), where the device has matrix units for it");
   option("graph-passes", po::value<std::string>()->default_value("all"), pass_help().c_str());
   option("seed", po::value<std::int64_t>()->default_value(1), "seed of initialisation, shuffling and dropout");
   option("log-dir", po::value<std::string>()->default_value(""), "folder for run.jsonl, TensorBoard files and summary.json");
@@ -66,6 +73,7 @@ void add_common_options(po::options_description& options) {
 CommonOptions common_options(const po::variables_map& v) {
   CommonOptions o;
   o.device = device_options(v);
+  o.device.precision = precision_choice(v["precision"].as<std::string>());
   if (v.count("variant")) o.device.ablation = ablation_options(v);
   o.passes_text = v["graph-passes"].as<std::string>();
   o.passes = parse_passes(o.passes_text);
@@ -89,6 +97,8 @@ Frontend parse_frontend(const std::string& name) {
 void say_device(const opencl::DeviceProfile& p) {
   const std::string name = p.pretended.empty() ? p.name : fmt::format("{}, as which {} poses", p.pretended, p.name);
   say("device: {} ({}, {} unit{})\n", name, p.platform, p.compute_units, p.compute_units == 1 ? "" : "s");
+  if (p.precision() != p.preferences.precision)
+    say("warning: --precision {}: the device has no matrix units for it; products are {}\n", to_string(p.preferences.precision), to_string(p.precision()));
 }
 
 }  // namespace gemel::cli

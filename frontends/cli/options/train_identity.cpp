@@ -35,6 +35,7 @@ constexpr Part kParts[] = {{"batch-size", train::kBatchSize, Bearing::sample_ord
                            {"compression", "compression", Bearing::setting},
                            {"graph-passes", "graph passes", Bearing::last_bits},
                            {"denormals", "denormals", Bearing::setting},
+                           {"precision", "precision", Bearing::setting},
                            {"gemm", "GEMM provider", Bearing::last_bits},
                            {"variant", "variants", Bearing::last_bits},
                            {"lstm", "LSTM", Bearing::last_bits},

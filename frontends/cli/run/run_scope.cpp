@@ -8,6 +8,7 @@
 #include "engine/base/files/file.h"
 #include "frontends/cli/job/launch_messages.h"
 #include "frontends/cli/system/console.h"
+#include "frontends/distributed/data_parallel.h"
 
 namespace gemel::cli {
 namespace {
@@ -63,6 +64,12 @@ void RunScope::open_device() {
   set_denormals(options_.device.denormals);
   open_as_asked();
   say_device(device_->profile());
+}
+
+void RunScope::open_device(Job& job) {
+  open_device();
+  if (options_.device.precision != Precision::float32 && job.communication())
+    distributed::require_same(*job.communication(), {{"precision of the device's products", to_string(device_->profile().precision())}});
 }
 
 void RunScope::ablate(const opencl::Ablation& ablation) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/core/session.h"
+#include "frontends/cli/job/job.h"
 #include "frontends/cli/options/common_options.h"
 #include "frontends/cli/run/kernel_times.h"
 #include "frontends/cli/system/interrupt.h"
@@ -37,6 +38,8 @@ class RunScope {
 
   /// Opens the device, says which, and makes a session on it.
   void open_device();
+  /// The same on each rank of a job. @throws CommError where the precision that was asked for is not that of all
+  void open_device(Job& job);
   /// Opens the device again where it was opened to compute otherwise. What lies on it must have gone.
   void ablate(const opencl::Ablation& ablation);
   /// For commands that do not train: writes the log's first line.

@@ -50,7 +50,7 @@ int TrainRun::run() {
     check_job();
     choose_micro_batches();
     check_last_batch();
-    scope_.open_device();
+    scope_.open_device(job_);
     const train::Trainer::End end = trained();
     add_communication(scope_, shared_->take_spans());
     join_traces(scope_, job_);

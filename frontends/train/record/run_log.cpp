@@ -33,7 +33,8 @@ nlohmann::ordered_json json_of(const DeviceFacts& f) {
           {"compute_units", f.compute_units},
           {"global_bytes", f.global_bytes},
           {"tuning", f.tuning},
-          {"denormals", f.denormals}};
+          {"denormals", f.denormals},
+          {"precision", f.precision}};
 }
 
 void warn(const std::string& line) {

@@ -21,8 +21,7 @@
 __kernel TILE_GROUP void gemm_tile(__global const float* restrict a, __global const float* restrict b, __global float* restrict c, const int m,
                                    const int n, const int k, const int part_terms, const long stride_a, const long stride_b, const long stride_c,
                                    const int adds EPILOGUE_PARAMETERS) {
-  LOCAL_TILE(a_tile, ROWS);
-  LOCAL_TILE(b_tile, COLUMNS);
+  LOCAL_TILES
   const int rows = (m + ROWS - 1) / ROWS, columns = (n + COLUMNS - 1) / COLUMNS;
   const int2 tile = tile_of_group(get_group_id(0), rows, columns);
   const int first_row = tile.x * ROWS, first_column = tile.y * COLUMNS;
@@ -36,14 +35,14 @@ __kernel TILE_GROUP void gemm_tile(__global const float* restrict a, __global co
   int a_offsets[a_carries], b_offsets[b_carries];
   a_begin(a_offsets, first_row, m, k);
   b_begin(b_offsets, first_column, n, k);
-  a_vector a_fetched[a_carries];
-  b_vector b_fetched[b_carries];
+  CARRIED(a)
+  CARRIED(b)
   NO_SUMS(sums)
 
   int left = min(part_terms, k - first_term);
 #define FETCH() { \
-    a_fetch(a_fetched, a, a_offsets, left); \
-    b_fetch(b_fetched, b, b_offsets, left); \
+    a_fetch(a_carried, a, a_offsets, left); \
+    b_fetch(b_carried, b, b_offsets, left); \
     a += DEPTH * (long)a_step; \
     b += DEPTH * (long)b_step; \
     left -= DEPTH; \

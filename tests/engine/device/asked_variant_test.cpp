@@ -31,7 +31,7 @@ TEST(Dispatch, takes_the_variant_that_is_asked_for_before_the_tuning_table) {
   for (const char* name : {"direct", "gemm", "tiles", "winograd"}) {
     opencl::DeviceProfile profile = profile_with("conv2d", name);
     opencl::TuningTable table;
-    table.set(tuning_key(c.problem()), "tiles");
+    table.set(tuning_key(c.problem(), profile), "tiles");
     profile.preferences.tuning = std::make_shared<opencl::TuningTable>(table);
     EXPECT_STREQ(choose(c.problem(), profile).name, name);
   }

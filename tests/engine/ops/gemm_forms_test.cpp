@@ -24,6 +24,8 @@ namespace gemel::opencl {
 namespace {
 
 using testing::all_forms;
+using testing::check_product;
+using testing::drawn_floats;
 using testing::form_named;
 using testing::is_named;
 using testing::Operand;
@@ -32,59 +34,6 @@ using testing::product;
 using testing::why_not;
 
 constexpr std::int64_t kStraddling[] = {1, 15, 16, 17, 31, 32, 33, 63, 64, 65};
-constexpr float kSentinel = -12345;
-constexpr std::int64_t kGuard = 64;  // floats after C that nobody may touch
-
-using Run = std::function<void(Device&, const GemmProblem&, const GemmOperands&)>;
-
-std::vector<float> values(std::int64_t count, std::uint32_t seed) {
-  std::vector<float> out(at(count));
-  for (float& v : out) {
-    seed = seed * 1664525u + 1013904223u;
-    v = static_cast<float>(seed >> 8) / static_cast<float>(1 << 23) - 1;
-  }
-  return out;
-}
-
-std::int64_t elements(std::int64_t one, std::int64_t stride, std::int64_t batch) { return stride * (batch - 1) + one; }
-
-/// @return the first element that is wrong, or empty. The bound is that of a sum of k products in any order, in single
-/// precision: (k + 4) units in the last place of the sum of magnitudes.
-std::string difference(const GemmProblem& p, const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& before,
-                       const std::vector<float>& c) {
-  const double unit = std::ldexp(1.0, -24) * static_cast<double>(p.k + 4);
-  for (std::int64_t g = 0; g < p.batch; ++g)
-    for (std::int64_t i = 0; i < p.m; ++i)
-      for (std::int64_t j = 0; j < p.n; ++j) {
-        const bool by_columns = p.a == Transpose::yes, by_rows = p.b == Transpose::yes;
-        const auto [sum, magnitude] = testing::dot_product(a.data() + g * p.stride_a + (by_columns ? i : i * p.k), by_columns ? p.m : 1,
-                                                           b.data() + g * p.stride_b + (by_rows ? j * p.k : j), by_rows ? 1 : p.n, p.k);
-        const std::int64_t at_c = g * p.stride_c + i * p.n + j;
-        const double old = p.adds ? static_cast<double>(before[at(at_c)]) : 0;
-        const double wanted = sum + old, bound = unit * (magnitude + std::abs(old));
-        if (!(std::abs(c[at(at_c)] - wanted) <= bound))
-          return "m " + std::to_string(p.m) + " n " + std::to_string(p.n) + " k " + std::to_string(p.k) + " batch " + std::to_string(g) +
-                 (p.a == Transpose::yes ? " A'" : " A") + (p.b == Transpose::yes ? "B'" : "B") + ": element [" + std::to_string(i) + ", " + std::to_string(j) +
-                 "] is " + std::to_string(c[at(at_c)]) + ", not " + std::to_string(wanted);
-      }
-  for (std::size_t i = c.size() - kGuard; i < c.size(); ++i)
-    if (c[i] != kSentinel) return "an element after C was written";
-  return "";
-}
-
-std::string check_product(Device& device, const GemmProblem& p, std::int64_t workspace_bytes, const Run& run) {
-  const auto a = values(elements(p.m * p.k, p.stride_a, p.batch), 1), b = values(elements(p.k * p.n, p.stride_b, p.batch), 2);
-  auto c = values(elements(p.m * p.n, p.stride_c, p.batch), 3);
-  if (!p.adds) std::fill(c.begin(), c.end(), std::numeric_limits<float>::quiet_NaN());  // must not be read
-  c.insert(c.end(), kGuard, kSentinel);
-  const auto before = c;
-  const Operand on_a(device, a), on_b(device, b), on_c(device, c), workspace(device, ceil_div(workspace_bytes, 4));
-  Region written = on_c.region();
-  written.bytes -= 4 * kGuard;
-  run(device, p, {on_a.region(), on_b.region(), written, workspace.region()});
-  device.read(on_c.region(), std::as_writable_bytes(std::span(c)));
-  return difference(p, a, b, before, c);
-}
 
 bool takes(const GemmForm& form, const GemmProblem& p, Device& device = testing::test_device()) { return !why_not(form, p, device.profile()); }
 
@@ -255,7 +204,7 @@ TEST(KernelsGemm, dots_of_streams_that_lie_apart_read_and_write_only_their_own) 
 /// C of a form, with a bias for each column and a residual added where asked.
 std::vector<float> product_of(const GemmProblem& p, const GemmForm& form, const Operand& bias, const Operand& residual) {
   Device& device = testing::test_device();
-  const Operand a(device, values(p.batch * p.m * p.k, 1)), b(device, values(p.batch * p.k * p.n, 2)), on_c(device, p.batch * p.m * p.n);
+  const Operand a(device, drawn_floats(p.batch * p.m * p.k, 1)), b(device, drawn_floats(p.batch * p.k * p.n, 2)), on_c(device, p.batch * p.m * p.n);
   const Operand workspace(device, ceil_div(form.workspace_bytes(p, device.profile()), 4));
   const std::vector<Argument> arguments{bias.region(), residual.region()};
   GemmProblem q = p;
@@ -270,7 +219,7 @@ void expect_an_epilogue_once(const GemmForm& form, GemmProblem p) {
   Device& device = testing::test_device();
   p.batch = 2;
   p.stride_a = p.m * p.k, p.stride_b = p.k * p.n, p.stride_c = p.m * p.n;
-  const auto bias = values(p.n, 3), residual = values(p.batch * p.m * p.n, 4);
+  const auto bias = drawn_floats(p.n, 3), residual = drawn_floats(p.batch * p.m * p.n, 4);
   const Operand on_bias(device, bias), on_residual(device, residual);
   auto expected = product_of(p, form, on_bias, on_residual);
   for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = expected[i] + bias[i % at(p.n)] + residual[i];
@@ -312,7 +261,7 @@ TEST(DeviceGemm, same_product_twice_gives_the_same_bits) {
   Device& device = testing::test_device();
   const auto p = product(70, 90, 600);
   const GemmForm& form = product_form(p, device.profile());
-  const Operand a(device, values(p.m * p.k, 1)), b(device, values(p.k * p.n, 2)), workspace(device, form.workspace_bytes(p, device.profile()) / 4);
+  const Operand a(device, drawn_floats(p.m * p.k, 1)), b(device, drawn_floats(p.k * p.n, 2)), workspace(device, form.workspace_bytes(p, device.profile()) / 4);
   std::vector<float> first(at(p.m * p.n)), second(first);
   for (auto* result : {&first, &second}) {
     const Operand c(device, p.m * p.n);
@@ -343,7 +292,7 @@ TEST(Gemm, long_sums_on_a_cpu_are_sums_of_short_ones) {
       for (const std::int64_t n : {10, 40}) {
         const GemmForm& form = form_named(name);
         const auto p = product(4, n, 25088, Transpose::no, b_for(form));
-        auto a = values(p.m * p.k, 1), b = values(p.k * p.n, 2), c = values(p.m * p.n, 3);
+        auto a = drawn_floats(p.m * p.k, 1), b = drawn_floats(p.k * p.n, 2), c = drawn_floats(p.m * p.n, 3);
         for (float& v : a) v = std::abs(v);
         std::vector<float> room(at(form.workspace_bytes(p, device->profile()) / 4 + 1));
         const Operand on_a(*device, a), on_b(*device, b), on_c(*device, c), workspace(*device, room);

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,6 +64,16 @@ constexpr HotProgram kHotPrograms[] = {
     {"gelu_item_float32_float32", ""},
 };
 
+/// The same on matrix units: the largest tiles in float32, by three products, and in TF32.
+constexpr const char* kSplitTile = "-DROWS=128 -DCOLUMNS=128 -DDEPTH=16 -DGROUP=256 -DWARP_COLUMNS=4 -DVECTOR=4 -DUNITS=MMA_SYNC -DSPLIT=1";
+constexpr const char* kTf32Tile = "-DROWS=128 -DCOLUMNS=128 -DDEPTH=16 -DGROUP=128 -DWARP_COLUMNS=2 -DVECTOR=4 -DUNITS=MMA_SYNC -DSPLIT=0";
+constexpr HotProgram kHotUnitPrograms[] = {
+    {"gpu/gemm.cl", "{} -DTURNED_A=0 -DTURNED_B=0"},
+    {"gpu/convolution/tiles.cl", "{} -DFORWARD=1"},
+    {"gpu/convolution/tiles.cl", "{} -DFORWARD=0"},
+    {"gpu/convolution/weight_tiles.cl", "{}"},
+};
+
 /// Kernels that compute products, and how much of the arithmetic of their inner loops is fused multiply-adds, in percent. 85 are wanted; attention has
 /// exponents and sums of rows between its products, which are a fifth on gfx90a, where an instruction may add up two.
 const std::map<std::string_view, int> kProducts{
@@ -100,6 +111,26 @@ std::string options_of(std::string_view title, const OfflineTarget& target) {
   return out;
 }
 
+const std::vector<GpuProgram>& all_unit_programs() {
+  static const std::vector<GpuProgram> programs = unit_programs();
+  return programs;
+}
+
+std::vector<GpuProgram> hot_unit_programs() {
+  std::vector<GpuProgram> out;
+  for (const HotProgram& hot : kHotUnitPrograms)
+    for (const char* tile : {kSplitTile, kTf32Tile}) {
+      const std::string options = fmt::format(fmt::runtime(hot.options), tile);
+      const auto found =
+          std::ranges::find_if(all_unit_programs(), [&](const GpuProgram& p) { return p.title == hot.title && p.options == options && !p.has_epilogue; });
+      if (found == all_unit_programs().end())
+        ADD_FAILURE() << "no matrix unit is asked for " << hot.title << " [" << options << "]";
+      else
+        out.push_back(*found);
+    }
+  return out;
+}
+
 std::vector<GpuProgram> hot_programs(const OfflineTarget& target) {
   const std::vector<GpuProgram>& programs = all_programs(target);
   std::vector<GpuProgram> out;
@@ -116,8 +147,12 @@ std::vector<GpuProgram> hot_programs(const OfflineTarget& target) {
 
 /// All with --full; else one of each file, for one target of each maker.
 std::vector<GpuProgram> programs_for(const OfflineTarget& target) {
-  if (is_full_run()) return all_programs(target);
   std::vector<GpuProgram> out;
+  if (is_full_run()) {
+    out = all_programs(target);
+    if (target.has_units) out.insert(out.end(), all_unit_programs().begin(), all_unit_programs().end());
+    return out;
+  }
   std::set<std::string> titles;
   for (const HotProgram& hot : kHotPrograms) titles.insert(std::string(hot.title));  // compiled for their figures
   for (const GpuProgram& p : all_programs(target))
@@ -141,6 +176,9 @@ Figures figures_of_hot_programs(const OfflineTarget& target) {
     EXPECT_FALSE(of_program.empty()) << p.title << " " << p.options << " for " << target.name;
     for (const KernelFigures& f : of_program) out[{p.title, p.options, f.name, target.name}] = f;
   }
+  if (!target.has_units) return out;
+  for (const GpuProgram& p : hot_unit_programs())
+    for (const KernelFigures& f : figures_or_failure(p, target)) out[{p.title, p.options, f.name, target.name}] = f;
   return out;
 }
 
@@ -166,6 +204,17 @@ TEST(OfflineGpu, hot_kernels_divide_no_64_bit_numbers) {
   for (const GpuProgram& p : hot_programs(kOfflineTargets[0]))
     for (const auto& [kernel, count] : offline_compiler().divisions(p))
       ADD_FAILURE() << kernel << " (" << p.title << " " << p.options << ") divides 64-bit numbers " << count << " times";
+}
+
+// Also of GPUs of which the table has no figures, with --full.
+TEST(OfflineGpu, matrix_units_spill_no_register) {
+  const std::vector<OfflineTarget> all{{"sm_80", GpuMaker::nvidia}, {"sm_90", GpuMaker::nvidia}, {"sm_86", GpuMaker::nvidia}, {"sm_89", GpuMaker::nvidia}};
+  for (const OfflineTarget& target : std::span(all).first(is_full_run() ? 4 : 2)) {
+    if (const std::string lacking = offline_compiler().lacks(target); !lacking.empty()) SKIP_OR_FAIL(lacking);
+    for (const GpuProgram& p : is_full_run() ? all_unit_programs() : hot_unit_programs())
+      for (const KernelFigures& f : figures_or_failure(p, target))
+        EXPECT_EQ(std::pair(f.spill_bytes, f.stack_bytes), std::pair(0, 0)) << f.name << " (" << p.title << " " << p.options << ", " << target.name << ")";
+  }
 }
 
 class OfflineTargets : public ::testing::TestWithParam<OfflineTarget> {};

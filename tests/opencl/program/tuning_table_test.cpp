@@ -70,7 +70,7 @@ struct Convolution3x3 {
   std::string chosen(const std::string& tuned) const {
     DeviceProfile profile{.simd_width = 16, .max_allocation_bytes = std::int64_t{1} << 30};
     TuningTable table;
-    table.set(tuning_key(problem()), tuned);
+    table.set(tuning_key(problem(), profile), tuned);
     profile.preferences.tuning = std::make_shared<TuningTable>(table);
     return choose(problem(), profile).name;
   }
@@ -93,7 +93,7 @@ TEST(Tuning, the_product_of_a_pointwise_convolution_is_looked_up_as_a_matmul) {
     const auto products = gemm->products({op, a, in, out}, profile);
     EXPECT_EQ(products.size(), 1u) << op.name;
     const Problem product = products.at(0).problem();
-    const std::string key = tuning_key(product);
+    const std::string key = tuning_key(product, profile);
     for (const char* name : {"tiles_2", "tiles_7"}) {
       TuningTable table;
       table.set(key, name);
@@ -113,14 +113,14 @@ TEST(Tuning, a_product_with_an_epilogue_is_looked_up_as_the_product) {
   const Convolution3x3 c;
   const auto record = epilogue_record(conv2d_def(), relu_def(), {c.out[0]}, {Reach::product});
   const Problem fused{*record, c.attributes, c.in, c.out};
-  EXPECT_EQ(tuning_key(fused), tuning_key(c.problem()));
+  EXPECT_EQ(tuning_key(fused, {}), tuning_key(c.problem(), {}));
   EXPECT_NE(record->name, conv2d_def().name);
 }
 
 TEST(Tuning, a_product_that_is_added_is_looked_up_as_the_product) {
   const Attributes a{{"transpose_a", true}, {"transpose_b", false}};
   const Specs in{f32({64, 3}), f32({64, 5})}, out{f32({3, 5})}, added{in[0], in[1], out[0]};
-  EXPECT_EQ(tuning_key({add_matmul_def(), a, added, out}), tuning_key({matmul_def(), a, in, out}));
+  EXPECT_EQ(tuning_key({add_matmul_def(), a, added, out}, {}), tuning_key({matmul_def(), a, in, out}, {}));
 }
 
 class Tune : public CommandLine {

@@ -127,8 +127,8 @@ TEST_F(OptionRefusals, a_number_out_of_range_tells_the_range) {
 }
 
 TEST_F(OptionRefusals, a_word_that_is_no_choice_tells_the_choices) {
-  for (const char* option :
-       {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm", "--recompute", "--denormals"})
+  for (const char* option : {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm",
+                             "--recompute", "--denormals", "--precision"})
     expect_refused({"train", option, "zzz"}, 2, std::string("gemel: ") + option + ": 'zzz' is not accepted; accepted: ");
   expect_refused({"train", "--graph-passes", "dead-code,"}, 2, "graph passes: '' is unknown; accepted: all, none, ");
   const std::string no_blocks =

@@ -116,6 +116,35 @@ TEST_F(Options, products_by_clblast_train_as_by_our_own_kernels) {
   }
 }
 
+TEST_F(Options, products_have_the_precision_that_is_asked_for_where_the_device_has_matrix_units) {
+  const std::string warning = "warning: --precision tf32: the device has no matrix units for it; products are float32\n";
+  const auto inferred = [&](const Words& more, const char* device) {
+    Words arguments{"bench", "infer",    "--model", "lenet",     "--batch-size",   "2", "--frontend", "eager", "--runs",
+                    "1",     "--warmup", "1",       "--log-dir", in_folder(device)};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome o = run(arguments, [device] {
+      ::setenv("GEMEL_VERBOSE", "dispatch", 1);
+      ::setenv("GEMEL_PRETEND", device, 1);
+    });
+    EXPECT_EQ(o.status, 0) << o.err;
+    return o.err;
+  };
+  const auto precision = [&](const char* device) { return Json::parse(read_text(in_folder(device) + "/summary.json"))["device"]["precision"]; };
+  if (test_device().profile().is_emulator || !test_device().profile().is_cpu()) GTEST_SKIP() << "a CPU pretends";
+  const std::string without = inferred({"--precision", "tf32"}, "");
+  EXPECT_NE(without.find(warning), std::string::npos) << without;
+  EXPECT_EQ(precision(""), "float32");
+  const std::string with = inferred({"--precision", "tf32"}, "gpu:units=2,tf32=1");
+  EXPECT_EQ(with.find("warning: --precision"), std::string::npos) << with;
+  for (const std::string op : {"conv2d", "matmul"})
+    EXPECT_TRUE(std::ranges::any_of(lines_of(with), [&](const std::string& line) {
+      return line.starts_with("dispatch: " + op) && line.find(" -> matrix_units (ranked)") != std::string::npos;
+    })) << with;
+  EXPECT_EQ(precision("gpu:units=2,tf32=1"), "tf32");
+  EXPECT_EQ(inferred({}, "gpu:units=2,tf32=1").find(" -> matrix_units"), std::string::npos) << "in float32 it was measured nowhere";
+  EXPECT_EQ(precision("gpu:units=2,tf32=1"), "float32");
+}
+
 TEST_F(Options, inceptions_auxiliary_classifier_trains_too) {
   const Weights after = weights_after(
       {"train", "--model", "inception_v3", "--input", "3x299x299", "--batch-size", "2", "--limit", "2", "--eval-every", "0", "--freeze-backbone"});

@@ -361,6 +361,16 @@ TEST_F(Job, of_ranks_with_different_options_is_refused_in_one_table) {
   EXPECT_NE(told.find("\n  lr:\n    rank 0: 0.1\n    rank 1: 0.2\n"), std::string::npos) << told;
 }
 
+TEST_F(Job, of_devices_of_which_some_have_matrix_units_is_refused_where_tf32_is_asked_for) {
+  if (test_device().profile().is_emulator || !test_device().profile().is_cpu()) GTEST_SKIP() << "a CPU pretends";
+  on_ranks(2);
+  for (const char* word : {"sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 1 ] || export GEMEL_PRETEND=gpu:tf32=1; exec \"$@\"", "sh"}) launcher_.emplace_back(word);
+  expect_told_once("ranks: they do not run the same; accepted: on every rank the same value of",
+                   start_job(lenet({"--parallel", "ddp", "--precision", "tf32"})));
+  const std::string told = read_text(folder() / "err");
+  EXPECT_NE(told.find("\n  precision of the device's products:\n    rank 1: float32\n    rank 0: tf32\n"), std::string::npos) << told;
+}
+
 TEST_F(Job, that_is_launched_ends_when_it_is_asked_to_at_any_moment_of_its_start) {
   launcher_.clear();
   for (const int milliseconds : {20, 200, 700}) {

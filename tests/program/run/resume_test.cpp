@@ -114,15 +114,16 @@ TEST_F(Resume, a_run_at_its_end_says_that_it_trains_nothing_and_makes_weights_of
 
 TEST_F(Resume, other_settings_are_told_and_taken_between_epochs) {
   ASSERT_EQ(run(training({"--checkpoint-dir", in_folder("c")})).status, 0);  // one epoch of 5 steps
-  const Outcome o = run({"train",       "--model",     "lenet",          "--dropout", "0", "--batch-size", "4",    "--limit",        "40",  "--resume",
-                         checkpoint(5), "--log-dir",   in_folder("log"), "--epochs",  "2", "--lr",         "0.01", "--weight-decay", "0.1", "--lr-schedule",
-                         "cosine",      "--denormals", "flush"});
+  const Outcome o = run({"train",       "--model",     "lenet",          "--dropout",   "0",   "--batch-size", "4",    "--limit",        "40",  "--resume",
+                         checkpoint(5), "--log-dir",   in_folder("log"), "--epochs",    "2",   "--lr",         "0.01", "--weight-decay", "0.1", "--lr-schedule",
+                         "cosine",      "--denormals", "flush",          "--precision", "tf32"});
   ASSERT_EQ(o.status, 0) << o.err;
-  for (const char* line : {"batch size was '8', is now '4'; the run goes on with the new one", "learning rate was '0.001', is now '0.01'; the run goes on",
-                           "weight decay was '0', is now '0.1'; the run goes on", "denormals was 'keep', is now 'flush'; the run goes on",
-                           "learning rate schedule was 'constant', is now 'cosine over 2 epochs'; the run goes on"})
+  for (const char* line :
+       {"batch size was '8', is now '4'; the run goes on with the new one", "learning rate was '0.001', is now '0.01'; the run goes on",
+        "weight decay was '0', is now '0.1'; the run goes on", "denormals was 'keep', is now 'flush'; the run goes on",
+        "precision was 'float32', is now 'tf32'; the run goes on", "learning rate schedule was 'constant', is now 'cosine over 2 epochs'; the run goes on"})
     EXPECT_NE(o.err.find(std::string("resume: warning: ") + line), std::string::npos) << line << "\n" << o.err;
-  EXPECT_EQ(std::ranges::count(lines_of(o.err), 0, [](const std::string& l) { return l.rfind("resume: warning: ", 0); }), 5) << o.err;
+  EXPECT_EQ(std::ranges::count(lines_of(o.err), 0, [](const std::string& l) { return l.rfind("resume: warning: ", 0); }), 6) << o.err;
   const auto all = events("log");
   EXPECT_EQ(all.front()["resumed_from"], checkpoint(5));
   EXPECT_EQ(all.front()["device"]["denormals"], "flush");

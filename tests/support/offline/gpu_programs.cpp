@@ -64,7 +64,9 @@ DeviceProfile profile_of_some_gpu(int least_sub_group_width) {
           .has_fma = true};
 }
 
+/// Of a device with matrix units only variants for these.
 void launch_variants(ProgramListing& device, const OpDef& op, const Specs& inputs, const Attributes& attributes) {
+  const bool of_units = device.profile().matrix_units != opencl::MatrixUnits::none;
   const Specs out_specs = op.infer(inputs, attributes);
   const Problem problem{op, attributes, inputs, out_specs};
   std::vector<opencl::Block> blocks(inputs.size() + out_specs.size() + 2);
@@ -72,7 +74,7 @@ void launch_variants(ProgramListing& device, const OpDef& op, const Specs& input
   for (const Spec& s : inputs) in.push_back({&blocks[in.size()], 0, s.bytes()});
   for (const Spec& s : out_specs) out.push_back({&blocks[in.size() + out.size()], 0, s.bytes()});
   for (const Variant& v : op.variants) {
-    if (declines(v, problem, device.profile())) continue;
+    if (v.needs.matrix_units != of_units || declines(v, problem, device.profile())) continue;
     Launch call({device, {&blocks[blocks.size() - 1], 0, 16}}, problem, in, out,
                 {&blocks[blocks.size() - 2], 0, v.workspace_bytes ? v.workspace_bytes(problem, device.profile()) : 0});
     v.launch(call);
@@ -101,16 +103,30 @@ void launch_large_problems(ProgramListing& device) {
   launch_variants(device, layer_norm_backward_def(), {rows, rows, row, of_rows, of_rows}, {});
 }
 
-}  // namespace
-
-std::vector<GpuProgram> gpu_programs(int least_sub_group_width) {
-  ProgramListing device(profile_of_some_gpu(least_sub_group_width));
+std::vector<GpuProgram> programs_of(const DeviceProfile& profile) {
+  ProgramListing device(profile);
   for (const OpCase& c : all_cases()) {
     const Sample sample = c.op->samples()[static_cast<std::size_t>(c.sample)];
     launch_variants(device, *c.op, sample.inputs, sample.attributes);
   }
   launch_large_problems(device);
   return {device.programs().begin(), device.programs().end()};
+}
+
+}  // namespace
+
+std::vector<GpuProgram> gpu_programs(int least_sub_group_width) { return programs_of(profile_of_some_gpu(least_sub_group_width)); }
+
+std::vector<GpuProgram> unit_programs() {
+  DeviceProfile profile = profile_of_some_gpu(0);
+  profile.matrix_units = opencl::MatrixUnits::mma_sync;
+  profile.compute_units = 1;  // the largest tiles fill it
+  std::vector<GpuProgram> out;
+  for (const Precision precision : {Precision::float32, Precision::tf32}) {
+    profile.preferences.precision = precision;
+    for (GpuProgram& p : programs_of(profile)) out.push_back(std::move(p));
+  }
+  return out;
 }
 
 }  // namespace gemel::testing

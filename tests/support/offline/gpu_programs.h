@@ -17,5 +17,9 @@ struct GpuProgram {
 /// Those that all samples of all operators ask for, in every variant that a GPU may get; sorted, each once.
 /// @param least_sub_group_width  as in the device's profile: 0 but for Intel's
 std::vector<GpuProgram> gpu_programs(int least_sub_group_width);
+/// Those of variants for NVIDIA's matrix units, in both precisions.
+std::vector<GpuProgram> unit_programs();
+/// Whether it is one of these.
+inline bool is_for_units(const GpuProgram& program) { return program.options.find("-DUNITS=MMA_SYNC") != std::string::npos; }
 
 }  // namespace gemel::testing

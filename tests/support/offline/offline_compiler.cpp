@@ -149,10 +149,11 @@ std::string OfflineCompiler::tools(const OfflineTarget& target) const {
   return "";
 }
 
-// With offsets into whole buffers, as NVIDIA's driver takes them. For the oldest of the GPUs: clang 15 knows no newer one than sm_86, and ptxas makes code for
-// newer ones of it.
+// With offsets into whole buffers, as NVIDIA's driver takes them. For the oldest of the GPUs that run it: clang 15 knows no newer one than sm_86, and ptxas
+// makes code for newer ones of it.
 std::string OfflineCompiler::ptx(const GpuProgram& program) const {
-  const std::string target = "--target=nvptx64--nvidiacl -Xclang -target-cpu -Xclang sm_70";
+  const std::string oldest = is_for_units(program) ? "sm_80 -Xclang -target-feature -Xclang +ptx70" : "sm_70";
+  const std::string target = "--target=nvptx64--nvidiacl -Xclang -target-cpu -Xclang " + oldest;
   return kept_or_run({"clang " + clang_.version, clang_command(clang_.command, program.options, target, kLibraryOfNvidia),
                       opencl::with_offset_arguments(program.text), whole_output});
 }

@@ -17,14 +17,21 @@ struct OfflineTarget {
   GpuMaker maker;
   bool is_main = false;           // the one of its maker for which programs are compiled that are compiled for one
   int least_sub_group_width = 0;  // as in the profile of such a device
+  bool has_units = false;         // matrix units for TF32
 
   friend std::ostream& operator<<(std::ostream& out, const OfflineTarget& target) { return out << target.name; }
 };
 
 /// Vega 20, MI200, RDNA 2 and 3; Volta, Ampere, Hopper; Arc, Data Center GPU Max.
-inline constexpr OfflineTarget kOfflineTargets[] = {{"gfx906", GpuMaker::amd},   {"gfx90a", GpuMaker::amd},         {"gfx1030", GpuMaker::amd, true},
-                                                    {"gfx1100", GpuMaker::amd},  {"sm_70", GpuMaker::nvidia},       {"sm_80", GpuMaker::nvidia, true},
-                                                    {"sm_90", GpuMaker::nvidia}, {"dg2", GpuMaker::intel, true, 8}, {"pvc", GpuMaker::intel, false, 16}};
+inline constexpr OfflineTarget kOfflineTargets[] = {{"gfx906", GpuMaker::amd},
+                                                    {"gfx90a", GpuMaker::amd},
+                                                    {"gfx1030", GpuMaker::amd, true},
+                                                    {"gfx1100", GpuMaker::amd},
+                                                    {"sm_70", GpuMaker::nvidia},
+                                                    {"sm_80", GpuMaker::nvidia, true, 0, true},
+                                                    {"sm_90", GpuMaker::nvidia, false, 0, true},
+                                                    {"dg2", GpuMaker::intel, true, 8},
+                                                    {"pvc", GpuMaker::intel, false, 16}};
 
 /// What compilers say is kept in a folder of the build, so that they run again for what has changed alone.
 class OfflineCompiler {

@@ -2,7 +2,9 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <ranges>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "engine/ops/matmul/gemm_forms.h"
 #include "engine/ops/ops.h"
 #include "opencl/device/device.h"
+#include "tests/support/device/test_device.h"
 
 namespace gemel::testing {
 
@@ -51,5 +54,15 @@ struct Operand {
   std::int64_t offset;
   opencl::Buffer buffer;
 };
+
+/// From -1 to 1.
+std::vector<float> drawn_floats(std::int64_t count, std::uint32_t seed);
+
+/// Computes a product of drawn floats by `run` and compares it with the definition in double; C is not read unless it is added to, and nothing behind it
+/// written.
+/// @param unit  how far off a product may be, over k + 4 and the sum of magnitudes; a sum in float32, in any order, is no further off than this
+/// @return the first element that is wrong, or empty
+std::string check_product(opencl::Device& device, const opencl::GemmProblem& p, std::int64_t workspace_bytes,
+                          const std::function<void(opencl::Device&, const opencl::GemmProblem&, const opencl::GemmOperands&)>& run, double unit = 0x1p-24);
 
 }  // namespace gemel::testing

@@ -57,20 +57,19 @@ static inline Way way_of(int phase, int taps, int stride, int padding, int dilat
 /// Reads DEPTH channels under one tap, of which `left` are left; 0 beyond them and outside of the image.
 /// @param places  row and column of each window's first tap
 /// @param tap     row and column of this one, from there
-static inline void fetch_patches(a_vector fetched[a_carries], __global const float* from, const int offsets[a_carries], const int2 places[a_carries],
+static IN_LINE void fetch_patches(CARRIED_BY(a_vector) carried, __global const float* from, const int offsets[a_carries], const int2 places[a_carries],
                                  int2 tap, int height, int width, int left) {
   UNROLLED (int i = 0; i < a_carries; ++i) {
     int at, term;
-    fetched[i] = 0;
+    a_place(i, &at, &term);
     const bool is_there = (uint)(places[i].x + tap.x) < (uint)height && (uint)(places[i].y + tap.y) < (uint)width;
-    if (a_place(i, &at, &term) && is_there && term < left) fetched[i] = *(__global const a_vector*)(from + offsets[i]);
+    a_carry(carried, i, from + offsets[i], is_there && term < left);
   }
 }
 
 __kernel TILE_GROUP void conv_tile(__global const float* restrict source, __global const float* restrict weights, __global float* restrict out, GEOMETRY
                                    EPILOGUE_PARAMETERS) {
-  LOCAL_TILE(a_tile, ROWS);
-  LOCAL_TILE(b_tile, COLUMNS);
+  LOCAL_TILES
 #if FORWARD
   const int height = h, width = w, channels = c, results = k, row_phase = 0, column_phase = 0, down = p, right = q;
 #else
@@ -101,14 +100,14 @@ __kernel TILE_GROUP void conv_tile(__global const float* restrict source, __glob
   int channel = first % chunks * DEPTH, ri = first / chunks / max(columns.taps, 1), si = first / chunks - ri * columns.taps;
   out += (long)part * n * (FORWARD ? p * q : h * w) * results;
 
-  a_vector a_fetched[a_carries];
-  b_vector b_fetched[b_carries];
+  CARRIED(a)
+  CARRIED(b)
   NO_SUMS(sums)
 #define FETCH() { \
     const int2 tap = (int2)(ri * rows.step, si * columns.step); \
     const int in_weights = ((rows.first_tap + ri * rows.tap_step) * s + columns.first_tap + si * columns.tap_step) * c * k; \
-    fetch_patches(a_fetched, source + (tap.x * width + tap.y) * channels + channel, a_offsets, places, tap, height, width, channels - channel); \
-    b_fetch(b_fetched, weights + in_weights + channel * (FORWARD ? k : 1), b_offsets, channels - channel); \
+    fetch_patches(a_carried, source + (tap.x * width + tap.y) * channels + channel, a_offsets, places, tap, height, width, channels - channel); \
+    b_fetch(b_carried, weights + in_weights + channel * (FORWARD ? k : 1), b_offsets, channels - channel); \
     channel += DEPTH; \
     if (channel >= channels) { \
       channel = 0; \

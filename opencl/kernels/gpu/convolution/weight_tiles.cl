@@ -26,8 +26,7 @@ typedef struct {
 
 __kernel TILE_GROUP void conv_weight_tile(__global const float* restrict dy, __global const float* restrict x, __global float* restrict dweights, GEOMETRY,
                                           const int part_pixels, const int adds) {
-  LOCAL_TILE(a_tile, ROWS);
-  LOCAL_TILE(b_tile, COLUMNS);
+  LOCAL_TILES
   const int rows = r * s * c, tile_rows = (rows + ROWS - 1) / ROWS, tile_columns = (k + COLUMNS - 1) / COLUMNS;
   const int2 tile = tile_of_group(get_group_id(0), tile_rows, tile_columns);
   const int first_row = tile.x * ROWS, first_column = tile.y * COLUMNS, part = get_group_id(1), first = part * part_pixels;
@@ -51,26 +50,25 @@ __kernel TILE_GROUP void conv_weight_tile(__global const float* restrict dy, __g
     pixels[i].column = pixel - line * q;
   }
 
-  a_vector a_fetched[a_carries];
-  b_vector b_fetched[b_carries];
+  CARRIED(a)
+  CARRIED(b)
   NO_SUMS(sums)
   int left = min(part_pixels, n * p * q - first);
   const int steps = (left + DEPTH - 1) / DEPTH;
 #define FETCH() { \
     UNROLLED (int i = 0; i < a_carries; ++i) { \
       int at, term; \
+      a_place(i, &at, &term); \
       const int hi = pixels[i].row * sh + taps[i].x, wi = pixels[i].column * sw + taps[i].y; \
       const bool is_there = (uint)hi < (uint)h && (uint)wi < (uint)w; \
-      a_fetched[i] = 0; \
-      if (a_place(i, &at, &term) && is_there && term < left) \
-        a_fetched[i] = *(__global const a_vector*)(x + pixels[i].image + (hi * w + wi) * c + channels[i]); \
+      a_carry(a_carried, i, x + pixels[i].image + (hi * w + wi) * c + channels[i], is_there && term < left); \
       for (pixels[i].column += DEPTH; pixels[i].column >= q; pixels[i].column -= q) \
         if (++pixels[i].row == p) { \
           pixels[i].row = 0; \
           pixels[i].image += h * w * c; \
         } \
     } \
-    b_fetch(b_fetched, b, b_offsets, left); \
+    b_fetch(b_carried, b, b_offsets, left); \
     b += DEPTH * (long)k; \
     left -= DEPTH; \
   }
