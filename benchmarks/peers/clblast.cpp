@@ -39,8 +39,8 @@ struct ByHand {
   std::size_t m = at(p.m), n = at(p.n), k = at(p.k), lda = p.a == Transpose::yes ? m : k, ldb = p.b == Transpose::yes ? k : n;
 
   void gemm(cl_command_queue queue, const GemmOperands& in) const {
-    require(clblast::Gemm<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), m, n, k, 1, in.a.block->memory.get(), 0, lda, in.b.block->memory.get(), 0, ldb,
-                                 0, in.c.block->memory.get(), 0, n, &queue));
+    require(clblast::Gemm<float>(clblast::Layout::kRowMajor, flag(p.a), flag(p.b), m, n, k, 1, in.a.block->memory.get(), 0, lda, in.b.block->memory.get(), 0,
+                                 ldb, 0, in.c.block->memory.get(), 0, n, &queue));
   }
   std::size_t copied_bytes(cl_command_queue queue, clblast::Layout layout) const {
     std::size_t bytes = 0;

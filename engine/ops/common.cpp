@@ -94,6 +94,10 @@ std::string type_options(DType dtype) {
   return is_two_bytes(dtype) ? fmt::format("{} -DSTORED_AS={}", options, to_string(dtype)) : options;
 }
 
+std::string sub_group_option(const opencl::DeviceProfile& profile) {
+  return profile.least_sub_group_width ? fmt::format(" -DSUB_GROUP={}", profile.least_sub_group_width) : "";
+}
+
 std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::initializer_list<std::size_t> which, Reads changed) {
   for (std::size_t s : which)
     for (DType dtype : {DType::float16, DType::bfloat16}) {

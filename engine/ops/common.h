@@ -33,6 +33,8 @@ void check_pair(const char* op, const Attributes& attributes, const char* name, 
 
 /// The options of a kernel that includes lib/elements.clh.
 std::string type_options(DType dtype);
+/// SUB_GROUP in loops.clh, behind a space; empty where the device leaves kernels no choice.
+std::string sub_group_option(const opencl::DeviceProfile& profile);
 /// Returns the samples, and copies of those numbered `which` in float16 and in bfloat16.
 /// @param changed  the float32 inputs that change their type
 std::vector<Sample> also_in_two_bytes(std::vector<Sample> samples, std::initializer_list<std::size_t> which, Reads changed = all_inputs);

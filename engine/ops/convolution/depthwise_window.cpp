@@ -29,9 +29,9 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   return d == Direction::weights && g.n * in_rows(g, profile).p > kMost ? "the images have 2^31 rows or more" : nullptr;
 }
 
-std::string options_for(const Geometry& g, bool forward) {
-  return fmt::format("-DWINDOW_ROWS={} -DWINDOW_COLUMNS={} -DROW_STRIDE={} -DCOLUMN_STRIDE={} -DRUN={} -DFORWARD={:d}", g.r, g.s, g.stride[0], g.stride[1],
-                     kRun, forward);
+std::string options_for(const Geometry& g, bool forward, const opencl::DeviceProfile& profile) {
+  return fmt::format("-DWINDOW_ROWS={} -DWINDOW_COLUMNS={} -DROW_STRIDE={} -DCOLUMN_STRIDE={} -DRUN={} -DFORWARD={:d}{}", g.r, g.s, g.stride[0], g.stride[1],
+                     kRun, forward, sub_group_option(profile));
 }
 
 template <Direction d>
@@ -39,7 +39,7 @@ void product_launch(Launch& l) {
   const Geometry g = geometry_of<d>(l.problem());
   const bool forward = d == Direction::forward;
   const std::int64_t height = forward ? g.p : g.h, width = forward ? g.q : g.w;
-  run_last(l, {kFile, "depthwise_window", options_for(g, forward)}, range_of_pixels({ceil_div(width, kRun) * g.c, height, g.n}, l.profile()),
+  run_last(l, {kFile, "depthwise_window", options_for(g, forward, l.profile())}, range_of_pixels({ceil_div(width, kRun) * g.c, height, g.n}, l.profile()),
            arguments_of({l.in(0), l.in(1), l.out(0)}, g));
 }
 
@@ -53,7 +53,7 @@ void weights_launch(Launch& l) {
   const std::int64_t parts = parts_of(g, l.profile());
   auto arguments = arguments_of({l.in(0), l.in(1), l.workspace()}, g);
   arguments.emplace_back(narrow<std::int32_t>(parts));
-  run(l, {kFile, "depthwise_window_weight_gradient", options_for(g, true)}, range_of_pixels({g.c, parts, 1}, l.profile()), arguments);
+  run(l, {kFile, "depthwise_window_weight_gradient", options_for(g, true, l.profile())}, range_of_pixels({g.c, parts, 1}, l.profile()), arguments);
   add_parts(l, parts, l.begin_sum());
 }
 

@@ -195,7 +195,7 @@ void transform(const Launch& l, const Extents& e, const Plan& plan, const Chunk&
   arguments.add(weights ? l.in(1) : opencl::Region{}, part(0, weights));
   arguments.add(ints(e.height, e.width, e.inner, e.top, e.left, e.out_height, e.out_width, e.outer, e.tile_rows(), e.tile_columns()));
   arguments.add(ints(y.first, done.first, done.tiles, x.first, next.first, next.tiles), d == Direction::input);
-  const std::string options = fmt::format("-DWIDTH={} -DGROUP={}", width, kGroup);
+  const std::string options = fmt::format("-DWIDTH={} -DGROUP={}{}", width, kGroup, sub_group_option(l.profile()));
   l.device().run(l.device().kernel("gpu/convolution/winograd.cl", "winograd_transforms", options, l.epilogue_text()),
                  opencl::range1(groups_of(done.tiles * e.outer) + groups_of(next.tiles * e.inner) + groups_of(weights), kGroup), arguments,
                  l.epilogue_arguments_of_part(y.first * e.out_width * e.outer, y.region.bytes / 4));

@@ -82,18 +82,18 @@ const char* unless_in_registers(const Problem& p, const DeviceProfile&) {
 int rank_of_registers(const Problem&, const DeviceProfile& d) { return d.runs_items_in_lanes() ? 1 : 0; }
 
 /// Regions that hold rows begin at multiples of four elements, and so do rows.
-std::string options_of(std::int64_t width, DType dtype, std::initializer_list<opencl::Region> rows) {
+std::string options_of(const Launch& l, std::int64_t width, DType dtype, std::initializer_list<opencl::Region> rows) {
   const RowShare share = share_of(width);
   const bool vectors =
       width % 4 == 0 && std::ranges::all_of(rows, [&](const opencl::Region& r) { return r.offset % (4 * static_cast<std::int64_t>(size_of(dtype))) == 0; });
-  return fmt::format("{} -DITEMS={} -DCHUNKS={} -DVECTOR={}", type_options(dtype), share.items, share.chunks, vectors ? 4 : 1);
+  return fmt::format("{} -DITEMS={} -DCHUNKS={} -DVECTOR={}{}", type_options(dtype), share.items, share.chunks, vectors ? 4 : 1, sub_group_option(l.profile()));
 }
 
 void launch_registers(Launch& l) {
   const auto [rows, width] = rows_of<0, 1>(l.problem());
   l.run(kRowsFile, "layer_norm_row", opencl::range1(ceil_div(rows, share_of(width).rows()) * kRowGroup, kRowGroup),
         {l.in(0), l.in(1), l.in(2), l.out(0), l.out(1), l.out(2), rows, narrow<std::int32_t>(width), static_cast<float>(l.attributes().real("eps"))},
-        options_of(width, l.in_spec(0).dtype, {l.in(0), l.in(1), l.in(2), l.out(0)}));
+        options_of(l, width, l.in_spec(0).dtype, {l.in(0), l.in(1), l.in(2), l.out(0)}));
 }
 
 /// A group for each span of rows: two a unit hide each other's waits, and the sums of more would be more to add up.
@@ -118,7 +118,7 @@ void launch_backward_registers(Launch& l) {
   const DType dtype = l.in_spec(1).dtype;
   l.run(kRowsFile, "layer_norm_backward_row", opencl::range1(s.spans * kRowGroup, kRowGroup),
         {l.in(0), l.in(1), l.in(2), l.in(3), l.in(4), l.out(0), l.workspace(), s.rows, narrow<std::int32_t>(s.channels), narrow<std::int32_t>(s.span_rows)},
-        options_of(s.channels, dtype, {l.in(0), l.in(1), l.in(2), l.out(0)}));
+        options_of(l, s.channels, dtype, {l.in(0), l.in(1), l.in(2), l.out(0)}));
   run_totals(l, {kFile, "layer_norm_totals", Mapping::tile, type_options(dtype)}, s.channels, {l.workspace(), l.out(1), l.out(2), s.channels, s.spans});
 }
 

@@ -1,7 +1,8 @@
 // Layer normalisation on GPUs of rows that the registers of a work-group hold: each is read once. Formulas: layer_norm.clh.
 // Mapping: a work-group has ROWS rows at a time, of ITEMS items each. An item has CHUNKS times four neighbouring elements of its row, 4 ITEMS apart. For the
 // gradients a group has a span of rows, over which its items add up their columns; layer_norm.cl adds up the spans.
-// Options: those of elements.clh; ITEMS, a power of 2 from 16 on; CHUNKS; VECTOR, as in four_elements.clh.
+// Options: those of elements.clh; ITEMS, a power of 2 from 16 on; CHUNKS; VECTOR, as in four_elements.clh;
+// SUB_GROUP, as in loops.clh.
 
 #include "lib/four_elements.clh"
 #include "lib/loops.clh"
@@ -36,7 +37,7 @@ static inline float sum_of(float4 v) { return (v.x + v.y) + (v.z + v.w); }
 /// v, and 0 behind the row's end, which `left` elements are before.
 static inline float4 within(float4 v, int left) { return (float4)(left > 0 ? v.x : 0, left > 1 ? v.y : 0, left > 2 ? v.z : 0, left > 3 ? v.w : 0); }
 
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+__kernel FEW_IN_LOCKSTEP __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void layer_norm_row(__global const STORED* restrict x, __global const STORED* restrict gamma, __global const STORED* restrict beta, __global STORED* restrict y,
                     __global float* restrict mean_out, __global float* restrict inverse_out, const long rows, const int n, const float eps) {
   __local float shared[GROUP], sixteen[16 * ROWS];
@@ -82,7 +83,7 @@ static IN_LINE void store_columns(__local float4* shared, float4 mine, __global 
 }
 
 /// @param parts  [2, spans, n], sums of a span for dgamma and for dbeta
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1)))
+__kernel FEW_IN_LOCKSTEP __attribute__((reqd_work_group_size(GROUP, 1, 1)))
 void layer_norm_backward_row(__global const STORED* restrict dy, __global const STORED* restrict x, __global const STORED* restrict gamma,
                              __global const float* restrict means, __global const float* restrict inverses, __global STORED* restrict dx,
                              __global float* restrict parts, const long rows, const int n, const int span_rows) {

@@ -28,7 +28,7 @@ constexpr const char* kWriteAnew = "if that is meant: GEMEL_TEST_WRITE_FIGURES=1
 
 /// A program that takes much of a training's time. Without an epilogue, so that each stands for one program.
 struct HotProgram {
-  std::string_view title, options;  // {}: those of the largest tile; {1}: the sub-group, where the target lets a kernel choose
+  std::string_view title, options;  // {}: those of the largest tile; {1}: the sub-group, {2}, {3}: as hot_programs says
 };
 constexpr HotProgram kHotPrograms[] = {
     {"any/update.cl", ""},
@@ -36,7 +36,7 @@ constexpr HotProgram kHotPrograms[] = {
     {"gpu/batch_norm_pass.cl", ""},
     {"gpu/layer_norm.cl", "-DT=float"},
     {"gpu/layer_norm.cl", "-DT=float -DSTORED_AS=bfloat16"},
-    {"gpu/layer_norm_rows.cl", "-DT=float -DITEMS=64 -DCHUNKS=3 -DVECTOR=4"},
+    {"gpu/layer_norm_rows.cl", "-DT=float -DITEMS=64 -DCHUNKS=3 -DVECTOR=4{1}"},
     {"gpu/softmax.cl", "-DT=float"},
     {"gpu/move.cl", "-DT=uint"},
     {"any/move.cl", "-DT=uint"},
@@ -44,20 +44,20 @@ constexpr HotProgram kHotPrograms[] = {
     {"gpu/reduce.cl", "-DT=float"},
     {"any/reduce.cl", "-DT=float"},
     {"any/convolution/depthwise.cl", "-DWIDTH=1"},
-    {"gpu/convolution/depthwise.cl", "-DWINDOW_ROWS=3 -DWINDOW_COLUMNS=3 -DROW_STRIDE=2 -DCOLUMN_STRIDE=2 -DRUN=4 -DFORWARD=1"},
-    {"gpu/convolution/depthwise.cl", "-DWINDOW_ROWS=5 -DWINDOW_COLUMNS=5 -DROW_STRIDE=1 -DCOLUMN_STRIDE=1 -DRUN=4 -DFORWARD=1"},
-    {"gpu/convolution/depthwise.cl", "-DWINDOW_ROWS=3 -DWINDOW_COLUMNS=3 -DROW_STRIDE=1 -DCOLUMN_STRIDE=1 -DRUN=4 -DFORWARD=0"},
+    {"gpu/convolution/depthwise.cl", "-DWINDOW_ROWS=3 -DWINDOW_COLUMNS=3 -DROW_STRIDE=2 -DCOLUMN_STRIDE=2 -DRUN=4 -DFORWARD=1{1}"},
+    {"gpu/convolution/depthwise.cl", "-DWINDOW_ROWS=5 -DWINDOW_COLUMNS=5 -DROW_STRIDE=1 -DCOLUMN_STRIDE=1 -DRUN=4 -DFORWARD=1{1}"},
+    {"gpu/convolution/depthwise.cl", "-DWINDOW_ROWS=3 -DWINDOW_COLUMNS=3 -DROW_STRIDE=1 -DCOLUMN_STRIDE=1 -DRUN=4 -DFORWARD=0{1}"},
     {"any/convolution/columns.cl", "-DWIDTH=4"},
     {"gpu/convolution/tiles.cl", "{} -DFORWARD=1"},
     {"gpu/convolution/tiles.cl", "{} -DFORWARD=0"},
     {"gpu/convolution/weight_tiles.cl", "{}"},
-    {"gpu/convolution/winograd.cl", "-DWIDTH=2 -DGROUP=128"},
+    {"gpu/convolution/winograd.cl", "-DWIDTH=2 -DGROUP=128{1}"},
     {"gpu/gemm.cl", "{} -DTURNED_A=0 -DTURNED_B=0"},
     {"gpu/pooling.cl", "-DWIDTH=4"},
     {"gpu/attention/tiles.cl", "-DT=float -DHEAD=64 -DVALUE=64 -DLANES=1 -DGROUP=256 -DROWS=64 -DVECTOR=4{1}"},
-    {"gpu/attention/tiles.cl", "-DT=float -DHEAD=128 -DVALUE=128 -DLANES=1 -DGROUP=128 -DROWS=32 -DVECTOR=4{1}"},
-    {"gpu/attention/tiles_backward.cl", "-DT=float -DHEAD=64 -DVALUE=64 -DLANES=1 -DGROUP=256 -DROWS=64 -DVECTOR=4{1} -DDKEY=1 -DDVALUE=1"},
-    {"gpu/attention/tiles_backward.cl", "-DT=float -DHEAD=128 -DVALUE=128 -DLANES=1 -DGROUP=128 -DROWS=32 -DVECTOR=4{1} -DDKEY=1 -DDVALUE=0"},
+    {"gpu/attention/tiles.cl", "-DT=float -DHEAD=128 -DVALUE=128 -DLANES=1 {3} -DVECTOR=4{1}"},
+    {"gpu/attention/tiles_backward.cl", "-DT=float -DHEAD=64 -DVALUE=64 -DLANES=1 -DGROUP=256 -DROWS=64 -DVECTOR=4{1} -DDKEY=1 -DDVALUE={2}"},
+    {"gpu/attention/tiles_backward.cl", "-DT=float -DHEAD=128 -DVALUE=128 -DLANES=1 {3} -DVECTOR=4{1} -DDKEY=1 -DDVALUE=0"},
     {"any/random.cl", "-DLANES=1"},
     {"add_item_float32_float32_float32", ""},
     {"relu_item_float32_float32", ""},
@@ -135,7 +135,10 @@ std::vector<GpuProgram> hot_programs(const OfflineTarget& target) {
   const std::vector<GpuProgram>& programs = all_programs(target);
   std::vector<GpuProgram> out;
   for (const HotProgram& hot : kHotPrograms) {
-    const std::string options = fmt::format(fmt::runtime(hot.options), tile_options(target), sub_group_option(target));
+    const bool chooses = target.least_sub_group_width > 0;
+    const int dvalue = chooses ? 0 : 1;  // whether there are registers for both gradients
+    const char* wide_block = chooses ? "-DGROUP=256 -DROWS=64" : "-DGROUP=128 -DROWS=32";
+    const std::string options = fmt::format(fmt::runtime(hot.options), tile_options(target), sub_group_option(target), dvalue, wide_block);
     const auto found = std::ranges::find_if(programs, [&](const GpuProgram& p) { return p.title == hot.title && p.options == options && !p.has_epilogue; });
     if (found == programs.end())
       ADD_FAILURE() << "no GPU is asked for " << hot.title << " [" << options << "]; accepted:" << options_of(hot.title, target);

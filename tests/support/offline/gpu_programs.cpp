@@ -55,7 +55,7 @@ DeviceProfile profile_of_some_gpu(int least_sub_group_width) {
           .kind = opencl::DeviceKind::gpu,
           .compute_units = 60,
           .least_sub_group_width = least_sub_group_width,
-          .local_bytes = 48 << 10,
+          .local_bytes = (least_sub_group_width ? 64 : 48) << 10,
           .has_real_local_memory = true,
           .cache_bytes = 4 << 20,
           .global_bytes = std::int64_t{8} << 30,

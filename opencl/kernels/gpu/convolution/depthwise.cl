@@ -3,7 +3,7 @@
 // Mapping: for y and dx a work-item has RUN neighbouring pixels of a row; along the first dimension of the range lie channels, then runs, along the others
 // rows and images. For the weight gradient: channels, and `parts` ranges of output rows [n p], whose sums parts.cl adds up.
 // Options: WINDOW_ROWS, WINDOW_COLUMNS; ROW_STRIDE, COLUMN_STRIDE; RUN; FORWARD: 1, or 0 for dx where the strides are 1, which is dy under the window turned
-// around. An epilogue, for y and dx.
+// around; SUB_GROUP, as in loops.clh. An epilogue, for y and dx.
 
 #include "lib/epilogue.clh"
 #include "lib/loops.clh"
@@ -29,8 +29,8 @@
 #define TAP(i) (TAPS - 1 - (i))
 #endif
 
-__kernel void depthwise_window(__global const float* restrict in, __global const float* restrict weights, __global float* restrict out,
-                               GEOMETRY EPILOGUE_PARAMETERS) {
+__kernel FEW_IN_LOCKSTEP void depthwise_window(__global const float* restrict in, __global const float* restrict weights, __global float* restrict out,
+                                               GEOMETRY EPILOGUE_PARAMETERS) {
   const int item = get_global_id(0), run = item / c, channel = item - run * c, first = run * RUN;
   if (first >= OUT_WIDTH) return;
   float taps[TAPS];
@@ -63,8 +63,8 @@ __kernel void depthwise_window(__global const float* restrict in, __global const
 #define NEW_COLUMNS (COLUMN_STRIDE < WINDOW_COLUMNS ? COLUMN_STRIDE : WINDOW_COLUMNS)  // that the window meets at each step
 
 /// The gradient of all taps of a channel, over a range of rows.
-__kernel void depthwise_window_weight_gradient(__global const float* restrict dy, __global const float* restrict x, __global float* restrict partial, GEOMETRY,
-                                               const int parts) {
+__kernel FEW_IN_LOCKSTEP void depthwise_window_weight_gradient(__global const float* restrict dy, __global const float* restrict x,
+                                                               __global float* restrict partial, GEOMETRY, const int parts) {
   const int channel = get_global_id(0), part = get_global_id(1);
   if (channel >= c) return;
   const int row_begin = part_begin(part, parts, n * p), row_end = part_begin(part + 1, parts, n * p);

@@ -8,7 +8,8 @@
 // Images come and go by rows: a buffer begins with row `x_row` or `y_row` of all images' rows, one image after the other.
 // Mapping: a work-item has WIDTH neighbouring channels of a tile, or as many weights. Neighbours lie side by side in memory, so a wave loads and stores whole
 // lines. A launch makes the outputs of a chunk, the patches of the next one and the weights, or some of these: none needs another, and each has whole groups.
-// Options: WIDTH, 2 where all channel counts are even, else 1: the 36 values of two channels fit in registers, those of four do not; GROUP. An epilogue.
+// Options: WIDTH, 2 where all channel counts are even, else 1: the 36 values of two channels fit in registers, those of four do not; GROUP;
+// SUB_GROUP, as in loops.clh. An epilogue.
 
 #include "lib/elements.clh"
 #include "lib/epilogue.clh"
@@ -66,7 +67,7 @@ static inline int in_groups(int items) { return (items + GROUP - 1) / GROUP * GR
 /// @param m, y  products of `tiles` tiles from `first` on, whose outputs are made; y [n, out_height, out_width, k]
 /// @param x, v  what put_patch takes, of `next_tiles` from `next` on
 /// @param weights, u  what put_window takes
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void winograd_transforms(
+__kernel FEW_IN_LOCKSTEP __attribute__((reqd_work_group_size(GROUP, 1, 1))) void winograd_transforms(
     __global const float* restrict m, __global float* restrict y, __global const float* restrict x, __global float* restrict v,
     __global const float* restrict weights, __global float* restrict u, const int height, const int width, const int c, const int top_padding,
     const int left_padding, const int out_height, const int out_width, const int k, const int tile_rows, const int tile_columns, const int y_row,
