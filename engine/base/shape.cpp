@@ -1,6 +1,7 @@
 #include "engine/base/shape.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "engine/base/checked_bytes.h"
 #include "engine/base/error.h"
@@ -28,16 +29,30 @@ std::int64_t Shape::product(int from, int to) const {
 bool Shape::operator==(const Shape& other) const { return std::equal(begin(), end(), other.begin(), other.end()); }
 
 namespace {
-std::string written(std::int64_t extent) {
-  if (extent == 0 || extent % kOpenExtent != 0) return std::to_string(extent);
-  return extent == kOpenExtent ? "?" : std::to_string(extent / kOpenExtent) + "*?";
+void append_number(std::string& text, std::int64_t number) {
+  std::array<char, 24> digits;
+  text.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr);
+}
+void append_extent(std::string& text, std::int64_t extent) {
+  if (extent == 0 || extent % kOpenExtent != 0) return append_number(text, extent);
+  if (extent != kOpenExtent) append_number(text, extent / kOpenExtent), text += '*';
+  text += '?';
 }
 }  // namespace
 
+void append(std::string& text, const Shape& shape) {
+  text += '[';
+  for (int i = 0; i < shape.rank(); ++i) {
+    if (i > 0) text += ", ";
+    append_extent(text, shape[i]);
+  }
+  text += ']';
+}
+
 std::string to_string(const Shape& shape) {
-  std::string out = "[";
-  for (int i = 0; i < shape.rank(); ++i) out += (i ? ", " : "") + written(shape[i]);
-  return out + "]";
+  std::string out;
+  append(out, shape);
+  return out;
 }
 
 int checked_axis(const char* op, const char* name, const Shape& shape, std::int64_t axis) {

@@ -20,8 +20,18 @@ struct Spec {
 };
 using Specs = std::vector<Spec>;
 
+/// Appends "float32 [2, 3]" to a text.
+inline void append(std::string& text, const Spec& spec) {
+  text += to_string(spec.dtype);
+  text += ' ';
+  append(text, spec.shape);
+}
 /// "float32 [2, 3]"
-inline std::string to_string(const Spec& spec) { return std::string(to_string(spec.dtype)) + " " + to_string(spec.shape); }
+inline std::string to_string(const Spec& spec) {
+  std::string out;
+  append(out, spec);
+  return out;
+}
 
 inline Spec f32(std::initializer_list<std::int64_t> dims) { return {Shape(dims), DType::float32}; }
 inline Spec i32(std::initializer_list<std::int64_t> dims) { return {Shape(dims), DType::int32}; }

@@ -20,12 +20,13 @@ Reads reads_of(const OpDef& op, const Values& in) {
   return reads;
 }
 
-std::shared_ptr<Node> record(Session& session, const OpDef& op, const Attributes& attributes, const Values& in, const Values& out) {
+/// Moves the attributes into the node, if there is one.
+std::shared_ptr<Node> record(Session& session, const OpDef& op, Attributes& attributes, const Values& in, const Values& out) {
   if (!op.gradient || !session.gradients_enabled()) return nullptr;
   if (std::none_of(in.begin(), in.end(), [](const Value& v) { return v.wants_gradient(); })) return nullptr;
   if (std::none_of(out.begin(), out.end(), [](const Value& v) { return is_floating(v.dtype()); })) return nullptr;
   auto node = new_node(session, op, in, out);
-  node->attributes = attributes;
+  node->attributes = std::move(attributes);
   const Reads reads = reads_of(op, in);
   for (std::size_t i = 0; i < in.size(); ++i)
     if (bit(reads.inputs, i)) node->inputs[i].value = in[i];
@@ -39,7 +40,7 @@ Specs checked_specs(const Session& session, const OpDef& op, const Values& in) {
   specs.reserve(in.size());
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (!in[i]) throw UsageError(op.name + ": input " + std::to_string(i) + " is empty");
-    refuse_rows(op.name + ": input " + std::to_string(i), in[i]);
+    if (row_values(in[i])) refuse_rows(op.name + ": input " + std::to_string(i), in[i]);
     if (&in[i].session() != &session)
       throw UsageError(op.name + ": input " + std::to_string(i) + " " + to_string(in[i].spec()) +
                        " belongs to another session; accepted: tensors of one session");
@@ -75,7 +76,7 @@ Values apply_unprefixed(Session& session, const OpDef& op, Values& in, Attribute
     }
   }
   const auto node = record(session, op, attributes, in, out);  // before it runs: what a node keeps cannot be reused
-  if (!op.views) session.trace().run(op, attributes, in, out);
+  if (!op.views) session.trace().run(op, node ? node->attributes : attributes, in, out);
   for (int w : op.writes) session.trace().wrote(in[at(w)].storage());
   for (const Value& v : into)
     if (v) session.trace().wrote(v.storage());

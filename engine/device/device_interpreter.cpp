@@ -86,7 +86,9 @@ void DeviceInterpreter::expect(std::span<const OwnedProblem> problems) {
 }
 
 std::unique_ptr<Memory> DeviceInterpreter::allocate(const Spec& spec, std::string_view what) {
-  return std::make_unique<DeviceMemory>(device_->memory().allocate(spec.bytes(), std::string(what) + " " + to_string(spec)));
+  name_.assign(what).push_back(' ');
+  append(name_, spec);
+  return std::make_unique<DeviceMemory>(device_->memory().allocate(spec.bytes(), name_));
 }
 
 std::optional<ArenaLimits> DeviceInterpreter::arena_limits() const {

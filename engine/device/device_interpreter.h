@@ -35,6 +35,7 @@ class DeviceInterpreter : public Interpreter {
   opencl::Buffer error_;
   LaunchTarget target_;
   LaunchCache launches_;
+  std::string name_;  // of what is allocated: kept for its room
 };
 
 /// Launch target of the session's device. @throws UsageError in the reference session

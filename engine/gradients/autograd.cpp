@@ -5,8 +5,8 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "engine/base/error.h"
@@ -68,6 +68,7 @@ struct Visit {
   std::shared_ptr<Node> node;
   Values gradients;
   std::vector<bool> hooked;
+  std::vector<Visit*> from;  // [input] visit of the node that made it, which comes later; null: none did
   bool needed = false;
 };
 
@@ -78,9 +79,9 @@ class Visits {
   Map& map() { return map_; }
   Visit& at_node(const Node& node) { return map_.at(node.order); }
 
-  /// Adds a contribution to the gradient of a node's output.
-  void accumulate(const Value& edge, Value more) {
-    Value& sum = at_node(*edge.node()).gradients[at(edge.output())];
+  /// Adds a contribution to the gradient of a node's output. @param from  its visit
+  void accumulate(const Value& edge, Visit& from, Value more) {
+    Value& sum = from.gradients[at(edge.output())];
     leave(sum);
     gemel::accumulate(sum, std::move(more));
     enter(sum);
@@ -155,68 +156,83 @@ void complete(Visit& visit, std::size_t output, Put put) {
 /// The gradients asked for: how many edges still owe a contribution, and what to do when none does.
 class Targets {
  public:
+  /// A node's output.
+  using Key = std::pair<std::uint64_t, int>;
+  struct Target {
+    Key key;
+    std::vector<std::size_t> indices;  // of the results
+    int pending = 0;
+  };
+
   Targets(const Values& inputs, const Values& seeds, const GradientOptions& options) : results(inputs.size()), options_(options), into_(options.into) {
     if (options.ready) observer_ = std::make_shared<GradientObserver>(options.ready);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].node()) throw UsageError("gradient: input " + std::to_string(i) + " does not want a gradient");
-      if (inputs[i].wants_gradient()) targets_[key(inputs[i])].indices.push_back(i);
+      if (inputs[i].wants_gradient()) targets_.push_back({{inputs[i].node()->order, inputs[i].output()}, {i}});
     }
+    std::ranges::stable_sort(targets_, {}, &Target::key);
+    join_equal();
     for (const Value& s : seeds) taken_.insert(s.storage().get());
   }
   bool any_of(std::uint64_t order) const {
-    const auto it = targets_.lower_bound({order, 0});
-    return it != targets_.end() && it->first.first == order;
+    const auto it = std::ranges::lower_bound(targets_, Key{order, 0}, {}, &Target::key);
+    return it != targets_.end() && it->key.first == order;
   }
-  /// The target of a contribution that is alone, the first and the last one, so that it may be put or added to its place at once.
-  std::optional<std::size_t> alone_at(const Value& edge, Visits& visits) const {
-    const auto it = targets_.find(key(edge));
-    if (it == targets_.end() || it->second.pending != 1) return {};
-    const Visit& visit = visits.at_node(*edge.node());
-    if (visit.node->op || !visit.node->hooks.empty() || visit.gradients[at(edge.output())]) return {};
-    return it->second.indices.front();
+  /// Null where nobody asks for the gradient of an edge.
+  Target* find(const Value& edge) {
+    const Key key{edge.node()->order, edge.output()};
+    const auto it = std::ranges::lower_bound(targets_, key, {}, &Target::key);
+    return it == targets_.end() || it->key != key ? nullptr : &*it;
+  }
+  /// The result of a contribution that is alone, the first and the last one, so that it may be put or added to its place at once.
+  static std::optional<std::size_t> alone_at(const Target* target, const Visit& visit) {
+    if (!target || target->pending != 1) return {};
+    if (visit.node->op || !visit.node->hooks.empty() || visit.gradients[at(target->key.second)]) return {};
+    return target->indices.front();
   }
   Value place(std::size_t target) const { return into_.empty() ? Value() : into_[target]; }
   bool may_be_rows(std::size_t target) const { return !options_.rows.empty() && options_.rows[target]; }
-  /// Whether all who ask for the gradient of an edge take rows.
-  bool may_be_rows(const Value& edge) const {
-    const auto it = targets_.find(key(edge));
-    return it != targets_.end() && std::ranges::all_of(it->second.indices, [&](std::size_t i) { return may_be_rows(i); });
+  /// Whether all who ask for it take rows.
+  bool may_be_rows(const Target* target) const {
+    return target && std::ranges::all_of(target->indices, [&](std::size_t i) { return may_be_rows(i); });
   }
   const GradientOptions& options() const { return options_; }
   bool adds(std::size_t target) const { return !options_.adds.empty() && options_.adds[target]; }
   void owe(const Value& edge) {
-    if (auto it = targets_.find(key(edge)); it != targets_.end()) ++it->second.pending;
+    if (Target* target = find(edge)) ++target->pending;
   }
-  void paid(const Value& edge, Visits& visits) {
-    auto it = targets_.find(key(edge));
-    if (it != targets_.end() && --it->second.pending == 0) settle(it->first, it->second, visits);
+  void paid(Target* target, Visit& visit, Visits& visits) {
+    if (target && --target->pending == 0) settle(*target, visit, visits);
   }
   void settle_unowed(Visits& visits) {
-    for (auto& [key, target] : targets_)
-      if (target.pending == 0) settle(key, target, visits);
+    for (const Target& target : targets_)
+      if (target.pending == 0)
+        if (const auto found = visits.map().find(target.key.first); found != visits.map().end()) settle(target, found->second, visits);
   }
 
   Values results;
 
  private:
-  using Key = std::pair<std::uint64_t, int>;
-  struct Target {
-    std::vector<std::size_t> indices;
-    int pending = 0;
-  };
+  /// A gradient that is asked for more than once is one target.
+  void join_equal() {
+    std::size_t kept = 0;
+    for (std::size_t t = 0; t < targets_.size(); ++t) {
+      if (kept > 0 && targets_[kept - 1].key == targets_[t].key)
+        targets_[kept - 1].indices.push_back(targets_[t].indices.front());
+      else if (kept++ != t)
+        targets_[kept - 1] = std::move(targets_[t]);
+    }
+    targets_.resize(kept);
+  }
   /// Copies a gradient to its place, or adds it to what lies there.
   Value put(Value gradient, std::size_t target) const {
     const Value& place = into_[target];
     if (adds(target)) return apply(add_def(), list(place, std::move(gradient)), {}, std::span(&place, 1))[0];
     return apply(copy_def(), list(std::move(gradient)), {}, std::span(&place, 1))[0];
   }
-  static Key key(const Value& v) { return {v.node()->order, v.output()}; }
-  void settle(const Key& key, const Target& target, Visits& visits) {
-    const auto found = visits.map().find(key.first);
-    if (found == visits.map().end()) return;
-    Visit& visit = found->second;
-    complete(visit, at(key.second), [&](Value& gradient, Value by) { visits.replace(gradient, std::move(by)); });
-    Value& gradient = visit.gradients[at(key.second)];
+  void settle(const Target& target, Visit& visit, Visits& visits) {
+    complete(visit, at(target.key.second), [&](Value& gradient, Value by) { visits.replace(gradient, std::move(by)); });
+    Value& gradient = visit.gradients[at(target.key.second)];
     if (!gradient) return;
     const Value arrived = visit.node->op ? gradient : visits.take(gradient);  // nobody visits a leaf
     for (std::size_t i : target.indices) {
@@ -237,8 +253,8 @@ class Targets {
         results[i] = std::move(g);
     }
   }
-  std::map<Key, Target> targets_;
-  std::set<const Storage*> taken_;
+  std::vector<Target> targets_;  // by key
+  std::unordered_set<const Storage*> taken_;
   const GradientOptions& options_;
   const Values& into_;
   std::shared_ptr<GradientObserver> observer_;
@@ -260,12 +276,15 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
   bool arrived = false;
   Backward::Wanted wanted{.inputs = {}, .places = Values(node.inputs.size()), .sums = Values(node.inputs.size())};
   std::vector<std::optional<std::size_t>> alone(node.inputs.size());
-  for (const auto& s : node.inputs) wants.push_back(s.value.node() && visits.at_node(*s.value.node()).needed);
+  std::vector<Targets::Target*> asked(node.inputs.size());
+  for (const Visit* from : visit.from) wants.push_back(from && from->needed);
+  for (std::size_t i = 0; i < asked.size(); ++i)
+    if (wants[i]) asked[i] = targets.find(node.inputs[i].value);
   for (std::size_t i = 0; i < alone.size() && tape != Tape::extend; ++i)
-    if (wants[i]) alone[i] = targets.alone_at(node.inputs[i].value, visits);
+    if (wants[i]) alone[i] = Targets::alone_at(asked[i], *visit.from[i]);
   for (std::size_t i = 0; i < alone.size(); ++i)
     if (alone[i]) (targets.adds(*alone[i]) ? wanted.sums : wanted.places)[i] = targets.place(*alone[i]);
-  for (std::size_t i = 0; i < node.inputs.size(); ++i) wanted.rows.push_back(wants[i] && targets.may_be_rows(node.inputs[i].value));
+  for (const Targets::Target* target : asked) wanted.rows.push_back(targets.may_be_rows(target));
   if (const PostponeProduct& postpone = targets.options().postpone)
     wanted.postpone = [&](std::size_t i, const Value& left, const Value& right) { return alone[i] && postpone(*alone[i], left, right); };
   for (std::size_t o = 0; o < visit.gradients.size(); ++o) {
@@ -281,9 +300,9 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
     check_found(node, found);
   }
   for (std::size_t i = 0; i < wants.size(); ++i)
-    if (wants[i] && found[i]) visits.accumulate(node.inputs[i].value, std::move(found[i]));
+    if (wants[i] && found[i]) visits.accumulate(node.inputs[i].value, *visit.from[i], std::move(found[i]));
   for (std::size_t i = 0; i < wants.size(); ++i)  // once all have their place: a result handed out shares none
-    if (wants[i]) targets.paid(node.inputs[i].value, visits);
+    if (wants[i]) targets.paid(asked[i], *visit.from[i], visits);
   if (tape != Tape::release) return;
   for (auto& s : node.outputs) s.value = s.value.without_storage();
   std::vector<Node::Saved> gone;
@@ -295,12 +314,16 @@ void step_back(Visit visit, Visits& visits, Targets& targets, Session& session, 
 
 void mark_needed(Visits& visits, Targets& targets) {
   for (auto it = visits.map().rbegin(); it != visits.map().rend(); ++it) {  // oldest first: does it lead to a target?
-    it->second.needed = targets.any_of(it->first);
-    for (const auto& s : it->second.node->inputs)
-      if (s.value.node() && visits.at_node(*s.value.node()).needed) it->second.needed = true;
-    if (!it->second.needed) continue;
-    for (const auto& s : it->second.node->inputs)
-      if (s.value.node() && visits.at_node(*s.value.node()).needed) targets.owe(s.value);
+    Visit& visit = it->second;
+    const auto& inputs = visit.node->inputs;
+    visit.needed = targets.any_of(it->first);
+    visit.from.reserve(inputs.size());
+    for (const auto& s : inputs) {
+      visit.from.push_back(s.value.node() ? &visits.at_node(*s.value.node()) : nullptr);
+      if (visit.from.back() && visit.from.back()->needed) visit.needed = true;
+    }
+    for (std::size_t i = 0; i < inputs.size() && visit.needed; ++i)
+      if (visit.from[i] && visit.from[i]->needed) targets.owe(inputs[i].value);
   }
 }
 
@@ -311,7 +334,7 @@ void plant(const Values& outputs, Values& seeds, Visits& visits, Session& sessio
     if (!seed) continue;
     if (seed.shape() != outputs[o].shape())
       throw ShapeError("gradient: output gradient " + std::to_string(o) + " is " + to_string(seed.shape()) + ", the output " + to_string(outputs[o].shape()));
-    visits.accumulate(outputs[o], tape == Tape::extend ? seed : seed.detached());
+    visits.accumulate(outputs[o], visits.at_node(*outputs[o].node()), tape == Tape::extend ? seed : seed.detached());
   }
 }
 

@@ -3,12 +3,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <new>
-#include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/base/error.h"
@@ -133,14 +132,17 @@ class CachingAllocator : public Allocator {
     block->asked = bytes;
     statistics_.in_use += block->size;
     statistics_.peak_in_use = std::max(statistics_.peak_in_use, statistics_.in_use);
-    live_.insert(block.get());
+    block->place = live_.size();
+    live_.push_back(block.get());
     return {shared_from_this(), block.release(), bytes};
   }
 
   void release(Block* block) noexcept override {
     std::unique_ptr<Block> owned(block);  // where it is not kept it goes after the lock: its memory's owner may call back
     const std::lock_guard lock(mutex_);
-    live_.erase(block);
+    live_[block->place] = live_.back();
+    live_[block->place]->place = block->place;
+    live_.pop_back();
     statistics_.in_use -= block->size;
     if (block->is_the_callers) return;
     if (block->parts.size() > kPartsKept) block->parts.clear();
@@ -232,8 +234,8 @@ class CachingAllocator : public Allocator {
   std::int64_t alignment_;
   bool on_host_;
   mutable std::mutex mutex_;
-  std::map<std::int64_t, std::vector<std::unique_ptr<Block>>> cache_;
-  std::set<Block*> live_;
+  std::unordered_map<std::int64_t, std::vector<std::unique_ptr<Block>>> cache_;  // by size
+  std::vector<Block*> live_;                                                     // handed out, in any order
   MemoryStatistics statistics_;
   std::mutex lease_;  // of the scratch memory, taken before mutex_
   std::unique_ptr<Block> scratch_;

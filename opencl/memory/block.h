@@ -25,6 +25,7 @@ struct Block {
   std::int64_t size = 0;
   std::int64_t asked = 0;                                                                   // bytes that its current owner requested
   std::string what;                                                                         // name of the tensor that owns it now
+  std::size_t place = 0;                                                                    // among those that the allocator has handed out
   std::byte* host = nullptr;                                                                // its address in host memory; null: allocated by the driver
   bool is_the_callers = false;                                                              // given by the caller; never reused
   std::unordered_map<std::pair<std::int64_t, std::int64_t>, MemoryHandle, PartHash> parts;  // sub-buffers by (offset, bytes)
