@@ -63,6 +63,7 @@ struct DeviceProfile {
   std::int64_t local_bytes = 0;        // scratch memory of a work-group
   bool has_real_local_memory = false;  // it is memory of its own, not main memory under another name
   bool shares_host_memory = false;
+  bool stages_transfers = false;      // its memory lies beyond a bus: batches and results cross it while kernels run (opencl/device/staging.h)
   std::int64_t cache_bytes = 0;       // the last cache before main memory, at most kCacheOfUnit a unit; 0: unknown
   std::int64_t unit_cache_bytes = 0;  // the second cache, which each core of a CPU has to itself; 0: unknown
   std::int64_t global_bytes = 0;

@@ -35,7 +35,10 @@ void append_number(std::string& text, std::int64_t number) {
 }
 void append_extent(std::string& text, std::int64_t extent) {
   if (extent == 0 || extent % kOpenExtent != 0) return append_number(text, extent);
-  if (extent != kOpenExtent) append_number(text, extent / kOpenExtent), text += '*';
+  if (extent != kOpenExtent) {
+    append_number(text, extent / kOpenExtent);
+    text += '*';
+  }
   text += '?';
 }
 }  // namespace

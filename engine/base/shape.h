@@ -46,7 +46,7 @@ inline constexpr std::int64_t kOpenExtent = 1'000'003;
 
 /// "[2, 3]". The open extent prints as "?", its multiples as "4*?".
 std::string to_string(const Shape& shape);
-/// Appends the same to a text, which need not grow by more than once.
+/// Appends that to a text.
 void append(std::string& text, const Shape& shape);
 
 /// Converts an axis of -rank..rank-1 to 0..rank-1.

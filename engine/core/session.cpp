@@ -192,8 +192,22 @@ void read_floats(const Value& value, std::vector<float>& into) {
 }
 
 std::function<std::vector<double>()> read_later(const Value& value) {
-  concrete(value, "read");
-  return [pending = value.session().interpreter().read_later(value), dtype = value.dtype()] { return numbers_from_bytes(dtype, pending()); };
+  return [pending = read_later(std::span(&value, 1))] { return std::move(pending().front()); };
+}
+
+std::function<std::vector<std::vector<double>>()> read_later(std::span<const Value> values) {
+  if (values.empty()) return [] { return std::vector<std::vector<double>>(); };
+  std::vector<DType> types;
+  for (const Value& value : values) {
+    concrete(value, "read");
+    types.push_back(value.dtype());
+  }
+  return [pending = values[0].session().interpreter().read_later(values), types = std::move(types)] {
+    const auto bytes = pending();
+    std::vector<std::vector<double>> out;
+    for (std::size_t i = 0; i < bytes.size(); ++i) out.push_back(numbers_from_bytes(types[i], bytes[i]));
+    return out;
+  };
 }
 
 void write(const Value& value, std::span<const std::byte> bytes) {

@@ -76,7 +76,7 @@ class Session {
 
   /// Makes a tensor from bytes of its element type. @throws ShapeError if their number does not fit
   Value tensor(const Spec& spec, std::span<const std::byte> bytes);
-  /// Makes a tensor from bytes that the transfer keeps alive, without a copy on the host.
+  /// Makes a tensor from bytes that the transfer keeps alive: without a copy on the host, or by one to memory that the device reads while it computes.
   Value tensor(const Spec& spec, std::shared_ptr<const std::vector<std::byte>> bytes);
   /// Makes a tensor from numbers, rounded to the element type. The reference session keeps float32 values in double.
   Value tensor(const Spec& spec, std::span<const double> values);
@@ -201,6 +201,8 @@ std::vector<float> read_floats(const Value& value);
 void read_floats(const Value& value, std::vector<float>& into);
 /// Starts a read without waiting. @return function that waits and returns the numbers
 std::function<std::vector<double>()> read_later(const Value& value);
+/// The same for several tensors of one session, in one transfer where the device has memory of its own.
+std::function<std::vector<std::vector<double>>()> read_later(std::span<const Value> values);
 /// Version of the storage of a value, as the trace in force counts it.
 inline std::uint64_t version_of(const Value& value) { return value.session().trace().version(value.storage()); }
 /// Overwrites a tensor and counts a write. @throws ShapeError if the number of bytes does not fit

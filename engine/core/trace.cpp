@@ -40,7 +40,7 @@ Specs checked_specs(const Session& session, const OpDef& op, const Values& in) {
   specs.reserve(in.size());
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (!in[i]) throw UsageError(op.name + ": input " + std::to_string(i) + " is empty");
-    if (row_values(in[i])) refuse_rows(op.name + ": input " + std::to_string(i), in[i]);
+    if (row_values(in[i])) refuse_rows(op.name + ": input " + std::to_string(i), in[i]);  // a name is made for none that is accepted
     if (&in[i].session() != &session)
       throw UsageError(op.name + ": input " + std::to_string(i) + " " + to_string(in[i].spec()) +
                        " belongs to another session; accepted: tensors of one session");

@@ -73,8 +73,8 @@ inline void count_write(Storage& storage) {
   if (storage.whole) ++storage.whole->writes.ranges;
 }
 
-/// Waits for a pending read and returns its bytes.
-using PendingBytes = std::function<std::vector<std::byte>()>;
+/// Waits for a pending read and returns the bytes of each tensor.
+using PendingBytes = std::function<std::vector<std::vector<std::byte>>()>;
 
 /// State of a problem that is computed repeatedly: the chosen variant and the commands that it enqueues.
 struct Prepared {
@@ -133,8 +133,8 @@ class Interpreter : public Trace {
   virtual void write(const Value& to, const std::function<void(std::span<std::byte>)>& make);
   /// Reads a tensor to host bytes. Waits.
   virtual void read(const Value& from, std::span<std::byte> to) = 0;
-  /// Starts a read. @return function that waits for the bytes
-  virtual PendingBytes read_later(const Value& from) = 0;
+  /// Starts a read of several tensors. @return function that waits for the bytes
+  virtual PendingBytes read_later(std::span<const Value> from) = 0;
   /// Copies one tensor to another of the same element type and number of elements.
   virtual void copy(const Value& from, const Value& to) = 0;
 

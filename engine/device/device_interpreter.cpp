@@ -123,12 +123,20 @@ void DeviceInterpreter::read(const Value& from, std::span<std::byte> to) {
   device_->read(region_of(from), to);
   check_error_word(word->get());
 }
-PendingBytes DeviceInterpreter::read_later(const Value& from) {
-  std::shared_ptr<opencl::PendingRead> pending = device_->read_later(region_of(from)), word = device_->read_later(target_.error_word);
-  return [this, pending, word] {
-    const auto bytes = pending->get();
-    check_error_word(word->get());
-    return std::vector<std::byte>(bytes.begin(), bytes.end());
+PendingBytes DeviceInterpreter::read_later(std::span<const Value> from) {
+  std::vector<opencl::Region> regions;
+  for (const Value& value : from) regions.push_back(region_of(value));
+  regions.push_back(target_.error_word);
+  std::shared_ptr<opencl::PendingRead> pending = device_->read_later(regions);
+  return [this, pending, regions] {
+    std::span<const std::byte> rest = pending->get();
+    check_error_word(rest.last(sizeof(ErrorWord)));
+    std::vector<std::vector<std::byte>> out;
+    for (const opencl::Region& region : std::span(regions).first(regions.size() - 1)) {
+      out.emplace_back(rest.begin(), rest.begin() + region.bytes);
+      rest = rest.subspan(at(region.bytes));
+    }
+    return out;
   };
 }
 void DeviceInterpreter::copy(const Value& from, const Value& to) {

@@ -23,7 +23,7 @@ class DeviceInterpreter : public Interpreter {
   void write(const Value& to, std::shared_ptr<const std::vector<std::byte>> from) override;
   void write(const Value& to, const std::function<void(std::span<std::byte>)>& make) override;
   void read(const Value& from, std::span<std::byte> to) override;
-  PendingBytes read_later(const Value& from) override;
+  PendingBytes read_later(std::span<const Value> from) override;
   void copy(const Value& from, const Value& to) override;
 
  protected:

@@ -5,7 +5,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -14,6 +13,7 @@
 #include "engine/core/session.h"
 #include "engine/gradients/gradient_complete.h"
 #include "engine/gradients/row_gradient.h"
+#include "engine/gradients/visits.h"
 #include "engine/ops/ops.h"
 
 namespace gemel {
@@ -53,91 +53,9 @@ Value Backward::output(int i) const {
 
 namespace {
 
-/// What a gradient's numbers lie in.
-const Storage* numbers_of(const Value& gradient) {
-  const RowValues* rows = row_values(gradient);
-  return rows ? rows->values.storage().get() : gradient.storage().get();
-}
-
 Value copy_of(const Value& gradient) {
   const RowValues* rows = row_values(gradient);
   return rows ? table_of({rows->indices, copy(rows->values)}, gradient.spec()) : copy(gradient);
-}
-
-struct Visit {
-  std::shared_ptr<Node> node;
-  Values gradients;
-  std::vector<bool> hooked;
-  std::vector<Visit*> from;  // [input] visit of the node that made it, which comes later; null: none did
-  bool needed = false;
-};
-
-/// Visits to come, the latest node first, and how many of their gradients lie in each storage.
-class Visits {
- public:
-  using Map = std::map<std::uint64_t, Visit, std::greater<>>;
-  Map& map() { return map_; }
-  Visit& at_node(const Node& node) { return map_.at(node.order); }
-
-  /// Adds a contribution to the gradient of a node's output. @param from  its visit
-  void accumulate(const Value& edge, Visit& from, Value more) {
-    Value& sum = from.gradients[at(edge.output())];
-    leave(sum);
-    gemel::accumulate(sum, std::move(more));
-    enter(sum);
-  }
-  void replace(Value& gradient, Value by) {
-    leave(gradient);
-    gradient = std::move(by);
-    enter(gradient);
-  }
-  Value take(Value& gradient) {
-    leave(gradient);
-    return std::exchange(gradient, {});
-  }
-  Visit take_latest() {
-    Visit visit = std::move(map_.begin()->second);
-    map_.erase(map_.begin());
-    for (const Value& g : visit.gradients) leave(g);
-    return visit;
-  }
-  bool holds(const Value& gradient) const { return held_.count(numbers_of(gradient)) != 0; }
-
- private:
-  void enter(const Value& g) {
-    if (g) ++held_[numbers_of(g)];
-  }
-  void leave(const Value& g) {
-    if (!g) return;
-    const auto it = held_.find(numbers_of(g));
-    if (--it->second == 0) held_.erase(it);
-  }
-  Map map_;
-  std::unordered_map<const Storage*, int> held_;
-};
-
-Visits reach(const Values& outputs) {
-  Visits reached;
-  auto& visits = reached.map();
-  std::vector<std::shared_ptr<Node>> open;
-  for (const Value& v : outputs)
-    if (v.node()) open.push_back(v.node());
-  while (!open.empty()) {
-    auto node = std::move(open.back());
-    open.pop_back();
-    auto [it, is_new] = visits.try_emplace(node->order);
-    if (!is_new) continue;
-    if (node->released)
-      throw UsageError(node->op->name + ": " +
-                       (node->refusal ? node->refusal : "its history was released by an earlier backward pass; accepted: retain it in that pass"));
-    const std::size_t outs = node->op ? node->outputs.size() : 1;
-    it->second.gradients.resize(outs);
-    it->second.hooked.resize(outs);
-    for (const auto& s : node->inputs)
-      if (s.value.node()) open.push_back(s.value.node());
-    it->second.node = std::move(node);
-  }
-  return reached;
 }
 
 /// Hooks see a gradient once, when all its contributions have arrived. @param put  (gradient, what replaces it)

@@ -74,10 +74,10 @@ void ReferenceInterpreter::read(const Value& from, std::span<std::byte> to) {
   std::ranges::copy(bytes_from_numbers(from.dtype(), numbers), to.begin());
 }
 
-PendingBytes ReferenceInterpreter::read_later(const Value& from) {
-  std::vector<std::byte> bytes(at(from.spec().bytes()));
-  read(from, bytes);
-  return [bytes] { return bytes; };
+PendingBytes ReferenceInterpreter::read_later(std::span<const Value> from) {
+  std::vector<std::vector<std::byte>> all;
+  for (const Value& value : from) read(value, all.emplace_back(at(value.spec().bytes())));
+  return [all = std::move(all)] { return all; };
 }
 
 void ReferenceInterpreter::copy(const Value& from, const Value& to) {

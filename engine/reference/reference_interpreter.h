@@ -98,7 +98,7 @@ class ReferenceInterpreter : public Interpreter {
   using Interpreter::write;
   void write(const Value& to, std::span<const std::byte> from) override;
   void read(const Value& from, std::span<std::byte> to) override;
-  PendingBytes read_later(const Value& from) override;
+  PendingBytes read_later(std::span<const Value> from) override;
   void copy(const Value& from, const Value& to) override;
 
  protected:

@@ -20,20 +20,15 @@ namespace gemel::train {
 
 const char* to_string(Frontend frontend) { return frontend == Frontend::eager ? "eager" : "graph"; }
 
-void Pending::add(const datasets::Batch& part, const Values& results) {
-  Part of{part, read_later(results[0]), {}};
-  for (const Value& v : std::span(results).subspan(1)) of.outputs.push_back(read_later(v));
-  parts_.push_back(std::move(of));
-}
+void Pending::add(const datasets::Batch& part, const Values& results) { parts_.push_back({part, read_later(results)}); }
 
 Sums Pending::get() {
   if (elsewhere_) return elsewhere_();
   Sums sums;
   try {
     for (Part& part : parts_) {
-      std::vector<std::vector<double>> outputs;
-      for (const Read& read : part.outputs) outputs.push_back(read());
-      sums += {part.batch.samples, part.loss()[0], task_->weight(part.batch), task_->count(part.batch, outputs)};
+      const std::vector<std::vector<double>> results = part.results();
+      sums += {part.batch.samples, results[0][0], task_->weight(part.batch), task_->count(part.batch, std::span(results).subspan(1))};
     }
   } catch (const DataError& e) {
     throw DataError(fmt::format("{}: {}", what_, e.what()));

@@ -39,11 +39,9 @@ class Pending {
   Sums get();
 
  private:
-  using Read = std::function<std::vector<double>()>;
   struct Part {
     datasets::Batch batch;
-    Read loss;
-    std::vector<Read> outputs;
+    std::function<std::vector<std::vector<double>>()> results;  // waits for the loss and the outputs
   };
   const Task* task_ = nullptr;
   std::string what_;

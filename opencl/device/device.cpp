@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <mutex>
 #include <set>
 #include <unordered_map>
@@ -15,12 +14,14 @@
 #include "engine/base/resource_limits.h"
 #include "opencl/clblast/clblast_parameters.h"
 #include "opencl/device/host_views.h"
+#include "opencl/device/kept_writes.h"
 #include "opencl/device/last_work.h"
 #include "opencl/device/matrix_units.h"
 #include "opencl/device/pending_read.h"
 #include "opencl/device/queues.h"
 #include "opencl/device/recording.h"
 #include "opencl/device/selection.h"
+#include "opencl/device/staging.h"
 #include "opencl/device/work_times.h"
 #include "opencl/event_wait.h"
 #include "opencl/memory/block.h"
@@ -79,6 +80,7 @@ class ClDevice : public Device {
     allocator_ = make_allocator(context_, queue_.get(), profile_,
                                 {is_limited ? options.memory_limit : default_memory_limit(profile_, options.memory_sharers), is_limited});
     last_work_->begin(profile_, allocator_);
+    if (profile_.stages_transfers) staging_ = {std::make_shared<Staging>(*queues_, *allocator_), std::make_shared<Staging>(*queues_, *allocator_)};
   }
   ~ClDevice() override {
     opencl::finish(queue_.get());
@@ -149,25 +151,18 @@ class ClDevice : public Device {
     enqueue_fill(to, pattern);
   }
   void write(const Region& to, std::span<const std::byte> from) override {
-    write(to, std::make_shared<const std::vector<std::byte>>(from.begin(), from.end()));
+    write_kept(to, std::make_shared<const std::vector<std::byte>>(from.begin(), from.end()));
   }
   void write(const Region& to, std::shared_ptr<const std::vector<std::byte>> from) override {
     require_room("write", std::ssize(*from), to.bytes);
-    if (from->empty()) return;
-    const std::lock_guard lock(mutex_);
-    forget_finished();
-    EventHandle event;
-    last_work_->check(
-        clEnqueueWriteBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, at(to.offset), from->size(), from->data(), 0, nullptr, event.place()),
-        "clEnqueueWriteBuffer");
-    staged_.emplace_back(std::move(event), std::move(from));
+    if (!staging_.uploads || !upload(*queues_, *staging_.uploads, to, *from)) write_kept(to, std::move(from));
   }
   void write(const Region& to, const std::function<void(std::span<std::byte>)>& make) override {
     if (to.bytes == 0) return;
     if (!profile_.shares_host_memory) {
       auto bytes = std::make_shared<std::vector<std::byte>>(at(to.bytes));
       make(*bytes);
-      return write(to, std::shared_ptr<const std::vector<std::byte>>(std::move(bytes)));
+      return write_kept(to, std::move(bytes));
     }
     cl_int code = CL_SUCCESS;
     EventHandle ready;
@@ -191,16 +186,18 @@ class ClDevice : public Device {
     const char* const last = last_work_->name();
     last_work_->check(clEnqueueReadBuffer(queue_.get(), from.block->memory.get(), CL_FALSE, at(from.offset), to.size(), to.data(), 0, nullptr, done.place()),
                       "clEnqueueReadBuffer", from.block->what);
-    last_work_->check_until(last, wait(done), "clWaitForEvents", from.block->what);
+    const cl_int code = wait(done);
+    staging_.check(code);
+    last_work_->check_until(last, code, "clWaitForEvents", from.block->what);
     queues_->check_fences();
     const std::lock_guard lock(mutex_);
-    forget_finished();
+    writes_.forget_finished();
   }
-  std::unique_ptr<PendingRead> read_later(const Region& from) override { return opencl::read_later(*queues_, from); }
+  std::unique_ptr<PendingRead> read_later(std::span<const Region> from) override { return opencl::read_later(*queues_, staging_, from); }
   void finish() override {
     last_work_->check(opencl::finish(queue_.get()), "clWaitForEvents");
     const std::lock_guard lock(mutex_);
-    forget_finished();
+    writes_.forget_finished();
   }
   Event mark(Queue queue) override { return queues_->mark(queue); }
   void wait_for(Queue queue, const Event& event) override { queues_->wait_for(queue, event); }
@@ -249,6 +246,13 @@ class ClDevice : public Device {
   }
 
   cl_context context() const { return context_->handle.get(); }
+
+  void write_kept(const Region& to, std::shared_ptr<const std::vector<std::byte>> from) {
+    require_room("write", std::ssize(*from), to.bytes);
+    if (from->empty()) return;
+    const std::lock_guard lock(mutex_);
+    writes_.enqueue(queue_.get(), to, std::move(from));
+  }
 
   BuildTurns::OfQueue turn_if(bool builds) {
     if (builds) DriverCache::of_process().make_room();
@@ -378,17 +382,12 @@ class ClDevice : public Device {
 
   /// oclgrind counts what a fill has written as never written.
   void write_repeated(const Region& to, std::span<const std::byte> pattern) {
-    forget_finished();
     auto bytes = std::make_shared<std::vector<std::byte>>(at(to.bytes));
     for (std::size_t i = 0; i < bytes->size(); ++i) (*bytes)[i] = pattern[i % pattern.size()];
-    EventHandle event;
-    check(clEnqueueWriteBuffer(queue_.get(), to.block->memory.get(), CL_FALSE, at(to.offset), bytes->size(), bytes->data(), 0, nullptr, event.place()),
-          "clEnqueueWriteBuffer");
-    if (timing_) {
-      check(clRetainEvent(event.get()), "clRetainEvent");
-      times_.next("fill").event = EventHandle(event.get());
-    }
-    staged_.emplace_back(std::move(event), std::move(bytes));
+    const EventHandle& event = writes_.enqueue(queue_.get(), to, std::move(bytes));
+    if (!timing_) return;
+    check(clRetainEvent(event.get()), "clRetainEvent");
+    times_.next("fill").event = EventHandle(event.get());
   }
 
   /// @param next  the kernel's argument; afterwards the one behind
@@ -449,16 +448,6 @@ class ClDevice : public Device {
     return kernels_.emplace(key_, std::move(made)).first->second;
   }
 
-  void forget_finished() {
-    while (!staged_.empty()) {
-      cl_int status = CL_COMPLETE;
-      check(clGetEventInfo(staged_.front().first.get(), CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr), "clGetEventInfo");
-      if (status < 0) last_work_->check(status, "clEnqueueWriteBuffer");
-      if (status != CL_COMPLETE) return;
-      staged_.pop_front();
-    }
-  }
-
   std::mutex mutex_;  // of all that follows, so that several threads may enqueue
   DeviceProfile profile_;
   DeviceSettings settings_;
@@ -468,14 +457,15 @@ class ClDevice : public Device {
   std::optional<Queues> queues_;
   std::optional<HostViews> views_;
   std::shared_ptr<Allocator> allocator_;
+  Stagings staging_;
   ProgramCache cache_;
   std::optional<BuildTurns> turns_;              // where other processes build the same
   std::unique_ptr<OutOfProcessCompiler> apart_;  // where the driver's compiler may end the process
   std::unordered_map<std::string, Program> programs_;
   std::unordered_map<std::string, Kernel> kernels_;
   std::string key_;
-  std::deque<std::pair<EventHandle, std::shared_ptr<const std::vector<std::byte>>>> staged_;
   std::shared_ptr<LastWork> last_work_ = std::make_shared<LastWork>();
+  KeptWrites writes_{*last_work_};
   bool timing_ = false, can_sample_ = false;
   unsigned launches_ = 0;
   std::set<std::string, std::less<>> natives_;  // names that last_work_ has met

@@ -132,7 +132,7 @@ class PendingRead {
 
 inline constexpr const char* kNoWork = "no work";
 
-/// The two in-order queues of a device. Kernels, copies, fills, reads and writes use `compute`; maps use `transfer`.
+/// The two in-order queues of a device. Kernels, copies, fills, reads and writes use `compute`; maps and uploads of batches use `transfer`.
 enum class Queue { compute, transfer };
 
 /// An opened device. Several threads may enqueue on it.
@@ -178,14 +178,16 @@ class Device {
   virtual void fill(const Region& to, std::span<const std::byte> pattern) = 0;
   /// Enqueues a write. Copies the host bytes before it returns.
   virtual void write(const Region& to, std::span<const std::byte> from) = 0;
-  /// Enqueues a write from bytes that the device keeps alive until the transfer is done.
+  /// Enqueues a write from bytes that the device keeps alive until the transfer is done. Where the profile's stages_transfers is true, they go while the
+  /// compute queue still works.
   virtual void write(const Region& to, std::shared_ptr<const std::vector<std::byte>> from) = 0;
   /// Calls `make` to fill in the bytes. If the host shares the device's memory, waits for all enqueued work and fills the memory in place.
   virtual void write(const Region& to, const std::function<void(std::span<std::byte>)>& make) = 0;
   /// Reads bytes. Waits for all enqueued work. @throws DeviceError if a fence was broken
   virtual void read(const Region& from, std::span<std::byte> to) = 0;
-  /// Enqueues a read without waiting.
-  virtual std::unique_ptr<PendingRead> read_later(const Region& from) = 0;
+  /// Enqueues a read of some regions without waiting: their bytes come one behind the other.
+  virtual std::unique_ptr<PendingRead> read_later(std::span<const Region> from) = 0;
+  std::unique_ptr<PendingRead> read_later(const Region& from) { return read_later(std::span(&from, 1)); }
   /// Waits for all work on the compute queue.
   virtual void finish() = 0;
 

@@ -78,15 +78,18 @@ HostView HostViews::mapped(const Region& region, Access access, const Event& aft
   cl_int code = CL_SUCCESS;
   void* bytes = clEnqueueMapBuffer(queue, memory, CL_FALSE, flags_for(access), at(region.offset), at(region.bytes), wanted ? 1 : 0, wanted ? &wanted : nullptr,
                                    ready.place(), &code);
-  queues_.last_work().check(code, "clEnqueueMapBuffer", region.block->what);
-  queues_.last_work().check(clFlush(queue), "clFlush");
-  const auto unmap = [queue, memory, bytes, &queues = queues_] {
+  LastWork& work = queues_.last_work();
+  work.check_on(Queue::transfer, code, "clEnqueueMapBuffer", region.block->what);
+  work.note("a map to the host", Queue::transfer);
+  work.check_on(Queue::transfer, clFlush(queue), "clFlush");
+  const auto unmap = [queue, memory, bytes, &queues = queues_, &work] {
     EventHandle done;
-    queues.last_work().check(clEnqueueUnmapMemObject(queue, memory, bytes, 0, nullptr, done.place()), "clEnqueueUnmapMemObject");
-    queues.last_work().check(clFlush(queue), "clFlush");
-    return queues.event_of(std::move(done));
+    work.check_on(Queue::transfer, clEnqueueUnmapMemObject(queue, memory, bytes, 0, nullptr, done.place()), "clEnqueueUnmapMemObject");
+    work.note("the end of a map to the host", Queue::transfer);
+    work.check_on(Queue::transfer, clFlush(queue), "clFlush");
+    return queues.event_of(Queue::transfer, std::move(done));
   };
-  return {{static_cast<std::byte*>(bytes), at(region.bytes)}, queues_.event_of(std::move(ready)), unmap};
+  return {{static_cast<std::byte*>(bytes), at(region.bytes)}, queues_.event_of(Queue::transfer, std::move(ready), after), unmap};
 }
 
 }  // namespace gemel::opencl

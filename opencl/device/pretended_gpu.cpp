@@ -85,6 +85,7 @@ void pretend(DeviceProfile& profile, std::string_view what, std::string_view giv
   p.pretended = "a GPU";
   p.kind = DeviceKind::gpu;
   p.simd_width = 1;
+  p.stages_transfers = true;
   p.cache_bytes = p.unit_cache_bytes = 0;
   p.matrix_units = MatrixUnits::none;
   set_local(p, std::max<std::int64_t>(p.local_bytes, 1));

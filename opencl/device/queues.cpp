@@ -14,10 +14,13 @@ void Queues::Shared::check() const {
 
 class Queues::State : public Event::State {
  public:
-  State(EventHandle event, std::shared_ptr<const Shared> shared) : shared_(std::move(shared)), event_(std::move(event)), last_(shared_->last->name()) {}
+  State(EventHandle event, Queue queue, std::shared_ptr<const Shared> shared, Event after = {})
+      : shared_(std::move(shared)), event_(std::move(event)), after_(std::move(after)), last_(shared_->last->name(queue)) {}
   bool done() const override { return status() <= CL_COMPLETE; }
   void wait() const override {
-    shared_->last->check_until(last_, opencl::wait(event_), "clWaitForEvents");
+    const cl_int code = opencl::wait(event_);
+    if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) after_.wait();
+    shared_->last->check_until(last_, code, "clWaitForEvents");
     shared_->check();
   }
   void then(std::function<void()> call) const override {
@@ -48,7 +51,8 @@ class Queues::State : public Event::State {
   }
   std::shared_ptr<const Shared> shared_;  // keeps the context: released after the event
   EventHandle event_;
-  const char* last_;  // work before it
+  Event after_;
+  const char* last_;  // work before it on its queue
 };
 
 Queues::Queues(std::shared_ptr<const Context> context, cl_device_id device, cl_command_queue compute, std::shared_ptr<LastWork> last)
@@ -69,21 +73,21 @@ cl_command_queue Queues::get(Queue queue) {
 
 Event Queues::mark(Queue queue) {
   EventHandle event;
-  last_work().check(clEnqueueMarkerWithWaitList(get(queue), 0, nullptr, event.place()), "clEnqueueMarkerWithWaitList");
-  last_work().check(clFlush(get(queue)), "clFlush");  // or another thread would wait for ever
-  return event_of(std::move(event));
+  last_work().check_on(queue, clEnqueueMarkerWithWaitList(get(queue), 0, nullptr, event.place()), "clEnqueueMarkerWithWaitList");
+  last_work().check_on(queue, clFlush(get(queue)), "clFlush");  // or another thread would wait for ever
+  return event_of(queue, std::move(event));
 }
 
 void Queues::wait_for(Queue queue, const Event& event) {
   if (const cl_event handle = handle_in(event))
-    last_work().check(clEnqueueBarrierWithWaitList(get(queue), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
+    last_work().check_on(queue, clEnqueueBarrierWithWaitList(get(queue), 1, &handle, nullptr), "clEnqueueBarrierWithWaitList");
 }
 
 Fence Queues::make_fence() {
   cl_int code = CL_SUCCESS;
   EventHandle made(clCreateUserEvent(context(), &code));
   check(code, "clCreateUserEvent");
-  const auto state = std::make_shared<State>(std::move(made), shared_);
+  const auto state = std::make_shared<State>(std::move(made), Queue::compute, shared_);
   ++shared_->open_fences;
   // An event that failed would end the process on some drivers and be overlooked by others: so a broken fence completes it, too.
   return {Event(state), [state, shared = shared_](Fence::End end) {
@@ -93,7 +97,9 @@ Fence Queues::make_fence() {
           }};
 }
 
-Event Queues::event_of(EventHandle event) const { return Event(std::make_shared<State>(std::move(event), shared_)); }
+Event Queues::event_of(Queue queue, EventHandle event, Event after) const {
+  return Event(std::make_shared<State>(std::move(event), queue, shared_, std::move(after)));
+}
 
 cl_event Queues::handle_in(const Event& event) const {
   if (!event.state()) return nullptr;

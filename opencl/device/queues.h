@@ -15,7 +15,6 @@ namespace gemel::opencl {
 /// The queues of a device. Thread-safe.
 class Queues {
  public:
-  /// @param last  of the compute queue
   Queues(std::shared_ptr<const Context> context, cl_device_id device, cl_command_queue compute, std::shared_ptr<LastWork> last);
   cl_context context() const { return shared_->context->handle.get(); }
   LastWork& last_work() const { return *shared_->last; }
@@ -24,8 +23,8 @@ class Queues {
   Event mark(Queue queue);
   void wait_for(Queue queue, const Event& event);
   Fence make_fence();
-  /// Wraps an OpenCL event of this device, and owns it.
-  Event event_of(EventHandle event) const;
+  /// Wraps an OpenCL event of a queue, and owns it. @param after  what its work waits for besides: where that has failed, its error is told
+  Event event_of(Queue queue, EventHandle event, Event after = {}) const;
   /// The OpenCL event behind an event; null for an empty one. @throws UsageError for an event of another device
   cl_event handle_in(const Event& event) const;
   /// Whether a fence is open: what is enqueued behind it waits for the host.

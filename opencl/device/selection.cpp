@@ -112,6 +112,7 @@ DeviceProfile profile_of(cl_platform_id platform, cl_device_id device) {
   p.cache_bytes = std::min(static_cast<std::int64_t>(device_info<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE)), p.compute_units * kCacheOfUnit);
   if (p.is_cpu()) p.unit_cache_bytes = std::max(sysconf(_SC_LEVEL2_CACHE_SIZE), 0L);
   p.shares_host_memory = device_info<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY);
+  p.stages_transfers = !p.shares_host_memory && !p.is_cpu();
   p.simd_width = static_cast<int>(std::max<cl_uint>(1, device_info<cl_uint>(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT)));
   if (p.is_cpu() && !p.is_emulator) p.simd_width = std::max(p.simd_width, host_simd_width());
   set_sub_group_widths(p, device);

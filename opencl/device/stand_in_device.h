@@ -16,7 +16,7 @@ class StandInDevice : public Device {
   void write(const Region&, std::shared_ptr<const std::vector<std::byte>>) override { refuse("write"); }
   void write(const Region&, const std::function<void(std::span<std::byte>)>&) override { refuse("write"); }
   void read(const Region&, std::span<std::byte>) override { refuse("read"); }
-  std::unique_ptr<PendingRead> read_later(const Region&) override { refuse("read_later"); }
+  std::unique_ptr<PendingRead> read_later(std::span<const Region>) override { refuse("read_later"); }
   void finish() override { refuse("finish"); }
   Event mark(Queue) override { refuse("mark"); }
   void wait_for(Queue, const Event&) override { refuse("wait_for"); }

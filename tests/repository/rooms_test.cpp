@@ -34,7 +34,6 @@ struct Limit {
 constexpr Limit kFolder{20, "sources", {}};  // a .cpp and its .h count as one
 
 constexpr Exception kLongFiles[] = {
-    {"engine/gradients/autograd.cpp", "one walk over histories, whose steps share its state"},
     {"opencl/device/device.cpp", "one class: a device with its queues, transfers and programs"},
     {"parallel/transport/mpi_communicator.cpp", "the one file that includes mpi.h"},
     {"tests/engine/parameters/parameter_slab_test.cpp", "one suite of cases of the same slab"},

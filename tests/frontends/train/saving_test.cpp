@@ -50,7 +50,7 @@ class CountingDevice final : public Device {
   void write(const Region& to, std::span<const std::byte> from) override { device_.write(to, from); }
   void write(const Region& to, std::shared_ptr<const std::vector<std::byte>> from) override { device_.write(to, std::move(from)); }
   void write(const Region& to, const std::function<void(std::span<std::byte>)>& make) override { device_.write(to, make); }
-  std::unique_ptr<PendingRead> read_later(const Region& from) override { return device_.read_later(from); }
+  std::unique_ptr<PendingRead> read_later(std::span<const Region> from) override { return device_.read_later(from); }
   void finish() override { device_.finish(); }
   Event mark(Queue queue) override { return device_.mark(queue); }
   void wait_for(Queue queue, const Event& event) override { device_.wait_for(queue, event); }

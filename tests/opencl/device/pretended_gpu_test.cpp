@@ -39,7 +39,7 @@ TEST(Pretence, is_of_a_gpu_with_units_or_is_refused) {
   EXPECT_FALSE(p.is_cpu());
   EXPECT_EQ(p.compute_units, 60);
   EXPECT_EQ(p.simd_width, 1);
-  EXPECT_TRUE(p.has_real_local_memory && p.shares_host_memory);
+  EXPECT_TRUE(p.has_real_local_memory && p.shares_host_memory && p.stages_transfers);
   pretend(p, "gpu");
   EXPECT_EQ(p.compute_units, 60);
   pretend(p, "gpu:local=0,units=7,wave=32");

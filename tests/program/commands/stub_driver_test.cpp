@@ -105,7 +105,7 @@ TEST_F(StubDriver, work_that_failed_is_told_with_the_last_of_it_and_where_to_see
 }
 
 TEST_F(StubDriver, calls_that_fail_after_others_name_the_last_work_before_them) {
-  const Words wanted[]{{"clEnqueueReadBuffer:2:-5", "clEnqueueReadBuffer: CL_OUT_OF_RESOURCES (-5); error word; work on Stub GPU, the last of it "},
+  const Words wanted[]{{"clEnqueueReadBuffer:3:-5", "clEnqueueReadBuffer: CL_OUT_OF_RESOURCES (-5); error word; work on Stub GPU, the last of it "},
                        {"clEnqueueFillBuffer:1:-36", "clEnqueueFillBuffer: CL_INVALID_COMMAND_QUEUE (-36); work on Stub GPU has failed;"},
                        {"clEnqueueCopyBuffer:1:-5", "clEnqueueCopyBuffer: CL_OUT_OF_RESOURCES (-5); work on Stub GPU, the last of it a fill, has failed;"},
                        {"clFlush:3:-5", "clFlush: CL_OUT_OF_RESOURCES (-5); work on Stub GPU, the last of it "},
@@ -115,6 +115,39 @@ TEST_F(StubDriver, calls_that_fail_after_others_name_the_last_work_before_them) 
     EXPECT_NE(line.find(w[1]), std::string::npos) << w[0] << ": " << line;
     EXPECT_TRUE(line.ends_with(kToSeeWhy)) << w[0] << ": " << line;
   }
+}
+
+// Each step has one batch to upload and four small writes.
+TEST_F(StubDriver, uploads_and_maps_that_fail_are_told_as_the_transfer_queues_work) {
+  const Words training{"train", "--model", "lenet", "--batch-size", "64", "--limit", "1280", "--epochs", "1", "--checkpoint-dir", in_folder("checkpoints")};
+  const auto told = [&](const std::string& failing, const std::string& wanted) {
+    int named = 0;
+    for (int call = 60; call < 65; ++call) {
+      const std::string line = error_of(training, fmt::format("{}:{}:-5:1", failing, call));
+      EXPECT_TRUE(line.ends_with(kToSeeWhy)) << line;
+      named += line.find(wanted + kToSeeWhy) != std::string::npos;
+    }
+    return named;
+  };
+  EXPECT_EQ(told("command of clEnqueueWriteBuffer", "clEnqueueWriteBuffer: CL_OUT_OF_RESOURCES (-5); an upload on Stub GPU has failed"), 1);
+  EXPECT_EQ(told("clEnqueueWriteBuffer", "; work on Stub GPU, the last of it an upload, has failed"), 1);
+  int named = 0, unharmed = 0;
+  for (int map = 2; map <= 7; ++map) {  // of pinned memory, without which transfers do, then of what a checkpoint holds
+    std::filesystem::remove_all(folder() / "checkpoints");
+    const Outcome o = run_on_stub(training, fmt::format("clEnqueueMapBuffer:{}:-5:1", map));
+    unharmed += o.status == 0;
+    named += o.err.find("; work on Stub GPU, the last of it the end of a map to the host, has failed" + kToSeeWhy) != std::string::npos;
+  }
+  EXPECT_GE(unharmed, 2);
+  EXPECT_GE(named, 1);
+}
+
+// 100 steps have 300 results: a transfer for each step, and a few when it begins and ends.
+TEST_F(StubDriver, the_results_of_a_step_come_in_one_transfer) {
+  const Words training{"train", "--model", "lenet", "--batch-size", "8", "--limit", "800", "--epochs", "1", "--eval-every", "0"};
+  EXPECT_EQ(run_on_stub(training, "clEnqueueReadBuffer:120:-5").status, 0);
+  EXPECT_EQ(run_on_stub(training, "clEnqueueReadBuffer:90:-5").status, 1);
+  EXPECT_EQ(run_on_stub(training, "clEnqueueReadBuffer:250:-5", "shared=1").status, 1) << "memory of the host is read as it lies";
 }
 
 // Unless a write to the device meets it before its times are asked for.

@@ -9,7 +9,7 @@ namespace {
 /// Ends a call that enqueues a command.
 cl_int enqueued(const char* function, cl_event* event) {
   if (const cl_int failed = failure(function); failed != CL_SUCCESS) return failed;
-  const cl_int status = failure("command");
+  const cl_int any = failure("command"), status = any != CL_SUCCESS ? any : failure(function, Fails::command);
   if (!event) return CL_SUCCESS;
   *event = new _cl_event;
   (*event)->status = status;  // of one that has run: CL_COMPLETE

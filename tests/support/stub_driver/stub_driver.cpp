@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <string_view>
 
 #include "tests/support/stub_driver/stub_objects.h"
 
@@ -39,6 +40,7 @@ Facts read_facts() {
 /// What GEMEL_STUB_FAIL asks for.
 struct Failure {
   std::string function;
+  Fails what = Fails::call;
   int call = 0;
   cl_int code = CL_SUCCESS;
   int count = std::numeric_limits<int>::max();
@@ -48,7 +50,11 @@ Failure read_failure() {
   const std::size_t first = given.find(':'), second = given.find(':', first + 1);
   if (given.empty()) return {};
   if (second == std::string::npos) refuse("GEMEL_STUB_FAIL", given);
-  Failure out{given.substr(0, first), std::atoi(given.c_str() + first + 1), std::atoi(given.c_str() + second + 1)};
+  constexpr std::string_view kCommandOf = "command of ";
+  const bool of_command = given.starts_with(kCommandOf);
+  const std::size_t begin = of_command ? kCommandOf.size() : 0;
+  Failure out{given.substr(begin, first - begin), of_command ? Fails::command : Fails::call, std::atoi(given.c_str() + first + 1),
+              std::atoi(given.c_str() + second + 1)};
   if (const std::size_t third = given.find(':', second + 1); third != std::string::npos) out.count = std::atoi(given.c_str() + third + 1);
   return out;
 }
@@ -244,10 +250,10 @@ const Facts& facts() {
   return known;
 }
 
-cl_int failure(const char* function) {
+cl_int failure(const char* function, Fails what) {
   static const Failure wanted = read_failure();
   static std::atomic<int> calls = 0;
-  if (wanted.function != function) return CL_SUCCESS;
+  if (wanted.what != what || wanted.function != function) return CL_SUCCESS;
   const int failed = ++calls - wanted.call;
   return failed >= 0 && failed < wanted.count ? wanted.code : CL_SUCCESS;
 }

@@ -58,10 +58,11 @@ struct Facts {
 };
 const Facts& facts();
 
+enum class Fails { call, command };
 /// The code with which a call of this function fails now; CL_SUCCESS: it does not. GEMEL_STUB_FAIL ("clFinish:3:-5:1") names a function, its
 /// first call that fails, how, and how many of them (without a number: all later ones too). The function "command" is what runs behind the calls: its
-/// event ends with the code.
-cl_int failure(const char* function);
+/// event ends with the code; "command of clEnqueueWriteBuffer" is what runs behind those of that function.
+cl_int failure(const char* function, Fails what = Fails::call);
 
 std::int64_t nanoseconds();
 
