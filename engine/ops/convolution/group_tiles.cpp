@@ -32,22 +32,10 @@ opencl::GemmProblem product_of(Direction d, const Geometry& g) {
   return product(g.n * ceil_div(g.h, down) * ceil_div(g.w, right), g.c, g.taps() * g.k / (down * right), down * right);
 }
 
-/// The tile that takes the least time, and the parts of its terms.
-struct Division {
-  GroupTile tile;
-  TileParts parts;
-};
 template <TileArithmetic arithmetic>
-Division division_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
-  constexpr bool is_on_units = arithmetic == TileArithmetic::matrix_units;
-  const opencl::GemmProblem product = product_of(d, g);
-  Division best{};
-  for (const GroupTile& one : is_on_units ? gemm::unit_tiles(profile) : std::span<const GroupTile>(gemm::kGroupTiles)) {
-    const GroupTile tile = tile_on(one, profile);
-    const TileParts parts = parts_of(tile, product, profile);
-    if ((best.parts.count == 0 || parts.time < best.parts.time) && has_registers_for(tile, profile)) best = {tile, parts};
-  }
-  return best;
+gemm::TileChoice division_of(Direction d, const Geometry& g, const opencl::DeviceProfile& profile) {
+  if constexpr (arithmetic == TileArithmetic::matrix_units) return gemm::fastest_of(gemm::unit_tiles(profile), product_of(d, g), profile);
+  return gemm::fastest_of(gemm::kGroupTiles, product_of(d, g), profile);
 }
 
 /// The sums of all parts, if there are several.

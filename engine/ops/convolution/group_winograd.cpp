@@ -8,7 +8,6 @@
 #include "engine/ops/common.h"
 #include "engine/ops/convolution/convolution_common.h"
 #include "engine/ops/convolution/winograd_common.h"
-#include "engine/ops/matmul/gemm_forms.h"
 #include "engine/ops/matmul/group_tiles.h"
 #include "engine/ops/workspace_sections.h"
 
@@ -66,6 +65,10 @@ double memory_element(const opencl::DeviceProfile& profile) {
   return profile.flops_a_byte > 0 ? kFloat / 0.85 * profile.flops_a_byte * 0.68 / kFlops : gemm::kMemoryElement;
 }
 
+gemm::GroupTile tile_of(const opencl::GemmProblem& product, const opencl::DeviceProfile& profile) {
+  return gemm::fastest_of(gemm::kGroupTiles, product, profile).tile;
+}
+
 /// In multiplications of a unit, as gemm::parts_of counts: products, launches, and what transforms move beside them. What they compute is little.
 double time_of(Direction d, const Extents& e, std::int64_t chunk, const opencl::DeviceProfile& profile) {
   constexpr double kCacheElement = 15;  // of moving an element to or from the last cache: 8 on an A100, 15 on an H100, 20 on an RTX 4090
@@ -74,7 +77,8 @@ double time_of(Direction d, const Extents& e, std::int64_t chunk, const opencl::
   const double memory = memory_element(profile) / profile.compute_units, cached = kCacheElement / profile.compute_units;
   const auto number = [](std::int64_t v) { return static_cast<double>(v); };
   const double weights = number(e.inner * e.outer), tiles = number(e.tiles()), chunks = number(ceil_div(e.tiles(), chunk));
-  const double of_chunk = gemm::group_tile_time(product_of(d, e, chunk), profile) + 2 * kLaunch + kPoints * weights * (cache.keeps_weights ? cached : memory);
+  const double of_chunk = gemm::fastest_of(gemm::kGroupTiles, product_of(d, e, chunk), profile).parts.time + 2 * kLaunch +
+                          kPoints * weights * (cache.keeps_weights ? cached : memory);
   const double of_tile = 2 * kPoints * number(e.inner + e.outer) * (chunk * bytes_of_tile(e) <= cache.room ? cached : memory);
   const double images = number(e.n * (e.height * e.width * e.inner + e.out_height * e.out_width * e.outer));
   return chunks * of_chunk + kLaunch + tiles * of_tile + (kTapsAndPoints * weights + images) * memory;
@@ -108,7 +112,7 @@ Plan plan_of(Direction d, const Extents& e, const opencl::DeviceProfile& profile
   std::int64_t of_product = 0;
   for (const std::int64_t tiles : {best.chunk, (e.tiles() - 1) % best.chunk + 1}) {
     const opencl::GemmProblem product = product_of(d, e, tiles);
-    if (const GemmForm* form = gemm::fastest_group_tile(product, profile)) of_product = std::max(of_product, form->workspace_bytes(product, profile));
+    of_product = std::max(of_product, workspace_of(tile_of(product, profile), product, profile));
   }
   const auto bytes = [](std::int64_t elements) { return 4 * kPoints * elements; };
   best.sections = {{bytes(e.inner * e.outer), bytes(best.chunk * e.inner), bytes(best.chunk * e.outer), of_product}, profile};
@@ -133,14 +137,15 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
   const std::int64_t most = std::max(plan.chunk, std::min(e.inner, e.outer)) + kGroup;
   if (kPoints * most * channels > kMostElements) return "its transforms have about 2^31 elements or more";
   if (plan.sections.bytes() > profile.max_allocation_bytes) return "its workspace exceeds the largest allocation";
-  return gemm::fastest_group_tile(product_of(d, e, plan.chunk), profile) ? nullptr : "no tile of a work-group takes its products";
+  const opencl::GemmProblem product = product_of(d, e, plan.chunk);
+  return unless_tile(tile_of(product, profile), product, profile);
 }
 
 template <Direction d>
 std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
   const Extents e = extents_of(d, geometry_of<d>(p));
   const opencl::GemmProblem product = product_of(d, e, plan_of(d, e, profile).chunk);
-  return gemm::fastest_group_tile(product, profile)->longest_loop(product, profile);
+  return longest_loop_of(tile_of(product, profile), product);
 }
 
 template <Direction d>
@@ -210,10 +215,9 @@ void launch(Launch& l) {
     const Chunk next{first, std::min(plan.chunk, e.tiles() - first)};
     transform<d>(l, e, plan, done, next);
     const opencl::GemmProblem product = product_of(d, e, next.tiles);
-    gemm::fastest_group_tile(product, l.profile())
-        ->launch(l.device(), product,
-                 {plan.part(l.workspace(), 1, kPoints * next.tiles * e.inner), plan.part(l.workspace(), 0, kPoints * e.inner * e.outer),
-                  plan.part(l.workspace(), 2, kPoints * next.tiles * e.outer), plan.sections.in(l.workspace(), 3)});
+    launch_tile(tile_of(product, l.profile()), l.device(), product,
+                {plan.part(l.workspace(), 1, kPoints * next.tiles * e.inner), plan.part(l.workspace(), 0, kPoints * e.inner * e.outer),
+                 plan.part(l.workspace(), 2, kPoints * next.tiles * e.outer), plan.sections.in(l.workspace(), 3)});
     done = next;
   }
   transform<d>(l, e, plan, done, {});

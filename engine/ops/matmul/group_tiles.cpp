@@ -53,7 +53,7 @@ const char* unless_group_tiles(const GemmProblem& p, const DeviceProfile& d) {
 template <std::size_t tile>
 int rank_of_group_tiles(const GemmProblem& p, const DeviceProfile& d) {
   if (!d.runs_items_in_lanes() || is_empty(p)) return 0;
-  return static_cast<int>(10 + 30 * group_tile_time(p, d) / parts_of(kGroupTiles[tile], p, d).time);
+  return static_cast<int>(10 + 30 * fastest_of(kGroupTiles, p, d).parts.time / parts_of(tile_on(kGroupTiles[tile], d), p, d).time);
 }
 
 template <std::size_t tile>
@@ -64,8 +64,7 @@ constexpr GemmForm group_tile(const char* name) {
       .target = Target::gpu,
       .needs = {.group_size = kGroupTiles[tile].group},
       .declines = unless_group_tiles<tile>,
-      .longest_loop = [](const GemmProblem& p,
-                         const DeviceProfile&) { return p.k * kGroupTiles[tile].rows * kGroupTiles[tile].columns / (4 * kGroupTiles[tile].group); },
+      .longest_loop = [](const GemmProblem& p, const DeviceProfile&) { return longest_loop_of(kGroupTiles[tile], p); },
       .rank = rank_of_group_tiles<tile>,
       .workspace_bytes = workspace_of_tiles<tile>,
       .launch = launch_group_tiles<tile>,
@@ -174,29 +173,19 @@ void launch_tile(const GroupTile& chosen, Device& device, const GemmProblem& p, 
   add_up(device, {.parts = o.workspace, .out = o.c, .rows = p.batch * p.m, .columns = p.n, .count = parts.count, .adds = p.adds}, p.epilogue);
 }
 
-double group_tile_time(const GemmProblem& p, const DeviceProfile& d) {
-  double least = std::numeric_limits<double>::infinity();
-  for (const GroupTile& t : kGroupTiles)
-    if (has_registers_for(t, d)) least = std::min(least, parts_of(t, p, d).time);
-  return least;
+std::int64_t longest_loop_of(const GroupTile& t, const GemmProblem& p) { return p.k * t.rows * t.columns / (4 * t.group); }
+
+TileChoice fastest_of(std::span<const GroupTile> tiles, const GemmProblem& p, const DeviceProfile& d) {
+  TileChoice best{{}, {0, 0, std::numeric_limits<double>::infinity()}};
+  for (const GroupTile& one : tiles) {
+    const GroupTile tile = tile_on(one, d);
+    const TileParts parts = parts_of(tile, p, d);
+    if (parts.time < best.parts.time && has_registers_for(tile, d)) best = {tile, parts};
+  }
+  return best;
 }
 
 extern constinit const GemmForm kGroupTile128x128 = group_tile<0>("group_tile_128x128"), kGroupTile128x64 = group_tile<1>("group_tile_128x64"),
                                 kGroupTile64x64 = group_tile<2>("group_tile_64x64"), kGroupTile128x32 = group_tile<3>("group_tile_128x32");
-
-const GemmForm* fastest_group_tile(const GemmProblem& p, const DeviceProfile& d) {
-  constexpr std::array kForms{&kGroupTile128x128, &kGroupTile128x64, &kGroupTile64x64, &kGroupTile128x32};
-  static_assert(kForms.size() == kGroupTiles.size());
-  const GemmForm* best = nullptr;
-  double least = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < kForms.size(); ++i) {
-    if (kForms[i]->declines(p, d)) continue;
-    const double time = parts_of(kGroupTiles[i], p, d).time;
-    if (best && time >= least) continue;
-    best = kForms[i];
-    least = time;
-  }
-  return best;
-}
 
 }  // namespace gemel::gemm

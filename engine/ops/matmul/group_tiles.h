@@ -7,10 +7,6 @@
 
 #include "opencl/gemm_problem.h"
 
-namespace gemel {
-struct GemmForm;
-}
-
 namespace gemel::gemm {
 
 /// What multiplies: fused multiply-adds, or matrix units.
@@ -48,10 +44,15 @@ void launch_tile(const GroupTile& tile, opencl::Device& device, const opencl::Ge
 /// Whether the registers of the device's work-items hold its results beside what is on its way.
 bool has_registers_for(const GroupTile& tile, const opencl::DeviceProfile& profile);
 std::int64_t tiles_of(const GroupTile& tile, const opencl::GemmProblem& product);
-/// The form by such a tile that takes the least time of those that take the product; null: none does.
-const GemmForm* fastest_group_tile(const opencl::GemmProblem& product, const opencl::DeviceProfile& profile);
-/// The least time that parts_of estimates for it, of the tiles that the device has registers for.
-double group_tile_time(const opencl::GemmProblem& product, const opencl::DeviceProfile& profile);
+/// Iterations of a work-item's longest loop.
+std::int64_t longest_loop_of(const GroupTile& tile, const opencl::GemmProblem& product);
+
+struct TileChoice {
+  GroupTile tile;  // as the device gets it
+  TileParts parts;
+};
+/// The tile that takes the least time of those that the device has registers for.
+TileChoice fastest_of(std::span<const GroupTile> tiles, const opencl::GemmProblem& product, const opencl::DeviceProfile& profile);
 /// How a tile is computed. @param vectors  all rows of all matrices begin at multiples of 16 bytes
 GroupTile tile_by(const GroupTile& tile, bool vectors);
 /// Of such a tile.

@@ -1,15 +1,11 @@
 // GEMM on matrix units, in TF32 where that was asked for, else as three products of it (3xTF32) with float32's precision: lib/matrix_tile.clh.
-#include <algorithm>
-
 #include "engine/ops/matmul/form_parts.h"
 #include "engine/ops/matmul/group_tiles.h"
 
 namespace gemel::gemm {
 namespace {
 
-const GroupTile& tile_for(const GemmProblem& p, const DeviceProfile& d) {
-  return *std::ranges::min_element(unit_tiles(d), {}, [&](const GroupTile& t) { return parts_of(t, p, d).time; });
-}
+GroupTile tile_for(const GemmProblem& p, const DeviceProfile& d) { return fastest_of(unit_tiles(d), p, d).tile; }
 
 const char* unless_units(const GemmProblem& p, const DeviceProfile& d) { return unless_tile(tile_for(p, d), p, d); }
 
