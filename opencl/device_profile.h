@@ -16,7 +16,7 @@ enum class DeviceKind { cpu, gpu, accelerator };
 /// "cpu", "gpu", "accelerator"
 std::string to_string(DeviceKind kind);
 
-/// What multiplies blocks of numbers in one instruction of several work-items (kernels/lib/matrix_tile.clh).
+/// What multiplies blocks of numbers in one instruction of several work-items (kernels/lib/tiles/matrix_tile.clh).
 enum class MatrixUnits {
   none,
   mma_sync,  // NVIDIA's, by inline PTX

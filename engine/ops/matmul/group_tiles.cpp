@@ -88,7 +88,7 @@ TileParts parts_of(const GroupTile& t, const GemmProblem& p, const DeviceProfile
   const auto least = static_cast<std::int64_t>(is_whole ? 1 : std::bit_ceil(at(ceil_div(p.k, kLongestPart))));
   for (std::int64_t wanted = least; wanted <= std::max(kMostParts, least); wanted *= 2) {
     if (wanted > least && (is_whole || p.k < wanted * kShortestPart)) break;
-    const std::int64_t terms = round_up(ceil_div(p.k, wanted), t.depth), count = ceil_div(p.k, terms);
+    const std::int64_t terms = std::max(round_up(ceil_div(p.k, wanted), t.depth), t.depth), count = ceil_div(p.k, terms);
     const std::int64_t turns = ceil_div(tiles_of(t, p) * p.batch * count, d.compute_units);
     const double products = (turns > 1 ? static_cast<double>(turns) : kAlone) * static_cast<double>(terms * t.rows * t.columns) / t.rate;
     const double sums = count > 1 ? 2 * kMemoryElement * static_cast<double>(count * p.batch * p.m * p.n) / d.compute_units : 0;

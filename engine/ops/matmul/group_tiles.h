@@ -1,4 +1,4 @@
-// Products by a tile for each work-group, for GPUs: which tiles there are, and how a product is cut (opencl/kernels/lib/group_tile.clh).
+// Products by a tile for each work-group, for GPUs: which tiles there are, and how a product is cut (opencl/kernels/lib/tiles/group_tile.clh).
 #pragma once
 #include <array>
 #include <cstdint>

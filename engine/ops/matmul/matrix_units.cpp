@@ -1,4 +1,4 @@
-// GEMM on matrix units, in TF32 where that was asked for, else as three products of it (3xTF32) with float32's precision: lib/matrix_tile.clh.
+// GEMM on matrix units, in TF32 where that was asked for, else as three products of it (3xTF32) with float32's precision: lib/tiles/matrix_tile.clh.
 #include "engine/ops/matmul/form_parts.h"
 #include "engine/ops/matmul/group_tiles.h"
 

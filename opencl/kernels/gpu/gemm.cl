@@ -3,19 +3,19 @@
 // a sum of its own, [parts, batch, m, n], which parts.cl adds up in order.
 // Options: those of group_tile.clh; TURNED_A, TURNED_B: 1 where A is stored [k, m], B [n, k].
 
-#include "lib/group_tile.clh"
+#include "lib/tiles/group_tile.clh"
 
 #define OPERAND a
 #define EXTENT ROWS
 #define OPERAND_WIDTH VECTOR
 #define ALONG_TERMS !TURNED_A
-#include "lib/tile_operand.clh"
+#include "lib/tiles/tile_operand.clh"
 
 #define OPERAND b
 #define EXTENT COLUMNS
 #define OPERAND_WIDTH VECTOR
 #define ALONG_TERMS TURNED_B
-#include "lib/tile_operand.clh"
+#include "lib/tiles/tile_operand.clh"
 
 /// @param part_terms  of a part, a multiple of DEPTH
 __kernel TILE_GROUP void gemm_tile(__global const float* restrict a, __global const float* restrict b, __global float* restrict c, const int m,

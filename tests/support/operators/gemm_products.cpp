@@ -17,9 +17,13 @@ constexpr std::int64_t kGuard = 64;  // floats after C that nobody may touch
 
 std::int64_t elements_of_batch(std::int64_t one, std::int64_t stride, std::int64_t batch) { return stride * (batch - 1) + one; }
 
-/// @return the first element that is wrong, or empty. @param unit  of the last place, of which k + 4 of the sum of magnitudes are allowed
-std::string difference_of_product(const opencl::GemmProblem& p, const std::vector<float>& a, const std::vector<float>& b, const std::vector<float>& before,
-                                  const std::vector<float>& c, double unit) {
+struct Matrices {
+  const std::vector<float>&a, &b, &before, &c;
+};
+
+/// @return the first element that is wrong, or empty. @param unit  as of check_product
+std::string difference_of_product(const opencl::GemmProblem& p, const Matrices& all, double unit) {
+  const auto& [a, b, before, c] = all;
   for (std::int64_t g = 0; g < p.batch; ++g)
     for (std::int64_t i = 0; i < p.m; ++i)
       for (std::int64_t j = 0; j < p.n; ++j) {
@@ -61,7 +65,7 @@ std::string check_product(opencl::Device& device, const opencl::GemmProblem& p, 
   written.bytes -= 4 * kGuard;
   run(device, p, {on_a.region(), on_b.region(), written, workspace.region()});
   device.read(on_c.region(), std::as_writable_bytes(std::span(c)));
-  return difference_of_product(p, a, b, before, c, unit);
+  return difference_of_product(p, {a, b, before, c}, unit);
 }
 
 }  // namespace gemel::testing

@@ -9,20 +9,20 @@
 // Options: those of group_tile.clh; FORWARD: 1 for y, 0 for dx. An epilogue.
 
 #define TERMS_AT_ONCE 1  // the places of windows take the registers
-#include "lib/group_tile.clh"
+#include "lib/tiles/group_tile.clh"
 #include "lib/ops/convolution.clh"
 
 #define OPERAND a
 #define EXTENT ROWS
 #define OPERAND_WIDTH VECTOR
 #define ALONG_TERMS 1
-#include "lib/tile_operand.clh"
+#include "lib/tiles/tile_operand.clh"
 
 #define OPERAND b
 #define EXTENT COLUMNS
 #define OPERAND_WIDTH VECTOR
 #define ALONG_TERMS !FORWARD
-#include "lib/tile_operand.clh"
+#include "lib/tiles/tile_operand.clh"
 
 /// A window's way over an image along one axis: where it begins for pixel i of the results, and how far its taps are from each other there and in the
 /// weights.

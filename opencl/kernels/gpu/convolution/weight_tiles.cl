@@ -4,20 +4,20 @@
 // Mapping: tiles along the first dimension of the range (group_tile.clh), along the second parts of the pixels, whose sums parts.cl adds up.
 // Options: those of group_tile.clh.
 
-#include "lib/group_tile.clh"
+#include "lib/tiles/group_tile.clh"
 #include "lib/ops/convolution.clh"
 
 #define OPERAND a
 #define EXTENT ROWS
 #define OPERAND_WIDTH VECTOR
 #define ALONG_TERMS 0
-#include "lib/tile_operand.clh"
+#include "lib/tiles/tile_operand.clh"
 
 #define OPERAND b
 #define EXTENT COLUMNS
 #define OPERAND_WIDTH VECTOR
 #define ALONG_TERMS 0
-#include "lib/tile_operand.clh"
+#include "lib/tiles/tile_operand.clh"
 
 /// The pixel of y at which an item reads next: the element of x where its image begins, and row and column.
 typedef struct {
