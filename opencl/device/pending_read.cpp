@@ -78,7 +78,7 @@ class StagedRead : public ClPendingRead {
       bytes_ += at(region.bytes);
     }
     work.check(clEnqueueReadBuffer(queue, slot_->device(), CL_FALSE, 0, bytes_, slot_->host(), 0, nullptr, slot_->in_use_by(nullptr)), "clEnqueueReadBuffer",
-               from[0].block->what);
+               "results of a step");
   }
   std::span<const std::byte> get() override {
     wait_for(slot_->last_use());
