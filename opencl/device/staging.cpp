@@ -117,8 +117,7 @@ bool upload(Queues& queues, Staging& staging, const Region& to, std::span<const 
   LastWork& work = queues.last_work();
   const cl_command_queue transfer = queues.get(Queue::transfer);
   constexpr const char* kUpload = "an upload";
-  work.check_on(Queue::transfer,
-                clEnqueueWriteBuffer(transfer, slot->device(), CL_FALSE, 0, from.size(), slot->host(), 0, nullptr, slot->in_use_by(kUpload)),
+  work.check_on(Queue::transfer, clEnqueueWriteBuffer(transfer, slot->device(), CL_FALSE, 0, from.size(), slot->host(), 0, nullptr, slot->in_use_by(kUpload)),
                 "clEnqueueWriteBuffer", to.block->what);
   work.note(kUpload, Queue::transfer);
   const cl_event written = slot->last_use().get();
