@@ -150,7 +150,7 @@ TEST(Sources, no_kernel_nests_conditions) {
 std::string first_called_with_local_memory(const std::string& code) {
   constexpr std::string_view kStatic = "static ";
   for (std::size_t at = code.find(kStatic); at != std::string::npos; at = code.find(kStatic, at + 1)) {
-    const std::string head = code.substr(at, code.find('{', at) - at);
+    const std::string head = code.substr(at, code.find_first_of("{;", at) - at);
     if (head.find("__local") != std::string::npos && !head.starts_with("static IN_LINE ")) return head.substr(0, head.find('('));
   }
   return "";
@@ -159,6 +159,7 @@ std::string first_called_with_local_memory(const std::string& code) {
 TEST(Sources, a_function_that_is_called_with_local_memory_is_found) {
   EXPECT_EQ(first_called_with_local_memory("static inline float a(__global float* x) { __local float y[2]; }\nstatic IN_LINE float b(__local float* x) {}"),
             "");
+  EXPECT_EQ(first_called_with_local_memory("static inline int a(int n);\nstatic IN_LINE float b(__local float* x) {}"), "");
   EXPECT_EQ(first_called_with_local_memory("static inline float a(int n,\n __local float* x) {"), "static inline float a");
 }
 
