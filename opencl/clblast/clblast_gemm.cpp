@@ -103,7 +103,7 @@ void clblast_gemm(Device& device, const GemmProblem& p, const GemmOperands& oper
       const auto status = clblast::GemmTempBufferSize<float>(kLayout, flag(p.b), flag(p.a), at(p.n), at(p.m), at(p.k), m.b.first + at(g * p.stride_b), ldb,
                                                              m.a.first + at(g * p.stride_a), lda, m.c.first + at(g * p.stride_c), ldc, q, needed);
       way.copied_bytes = narrow<std::int64_t>(needed);
-      way.name = name_of(p, least_indirect_side(*q), way.copied_bytes);
+      if (device.settings().profiling) way.name = name_of(p, least_indirect_side(*q), way.copied_bytes);
       return status;
     });
     return way;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "engine/base/error.h"
 #include "engine/base/numbers.h"
 #include "opencl/clblast/clblast_calls.h"
 #include "opencl/clblast/clblast_gemm.h"
@@ -24,12 +25,16 @@ constexpr std::int64_t kAlways = 0, kNever = 1 << 20;  // least sides: a cube of
 class CubeTimes {
  public:
   CubeTimes(Device& device, cl_device_id handle, std::int64_t largest) : device_(device), handle_(handle) {
+    require_clblast(clblast::RetrieveParameters(handle, kRoutine, clblast::Precision::kSingle, before_), "RetrieveParameters of GemmRoutine");
     for (Buffer& matrix : matrices_) {
       matrix = device.memory().allocate(4 * largest * largest, "a matrix to measure CLBlast with");
       constexpr std::array<std::byte, 4> kZero{};
       device.fill(whole(matrix, 4 * largest * largest), kZero);
     }
   }
+  ~CubeTimes() { clblast::OverrideParameters(handle_, kRoutine, clblast::Precision::kSingle, before_); }
+  CubeTimes(const CubeTimes&) = delete;
+  CubeTimes& operator=(const CubeTimes&) = delete;
   double operator()(std::int64_t side, std::int64_t least_side) const {
     use_clblast_parameters(handle_, kRoutine, {{kLeastSide, at(least_side)}});
     const auto region = [&](int i) { return whole(matrices_[at(i)], 4 * side * side); };
@@ -51,6 +56,7 @@ class CubeTimes {
 
   Device& device_;
   cl_device_id handle_;
+  ClblastTable before_;  // what was in use
   std::array<Buffer, 3> matrices_;
 };
 
@@ -60,6 +66,7 @@ std::int64_t least_indirect_side(const CubeTimes& time, std::int64_t largest) {
     std::int64_t side;
     double direct, indirect;  // times over the lesser
   };
+  if (largest < 64) throw InternalError("cubes of 64 rows and more tell CLBlast's kernels apart");
   std::vector<Measured> cubes;
   for (std::int64_t side = 64; side <= largest; side *= 2)
     for (const std::int64_t s : {side, side + side / 2}) {

@@ -80,16 +80,24 @@ class ClDevice : public Device {
     allocator_ = make_allocator(context_, queue_.get(), profile_,
                                 {is_limited ? options.memory_limit : default_memory_limit(profile_, options.memory_sharers), is_limited});
     last_work_->begin(profile_, allocator_);
-    if (profile_.stages_transfers) staging_ = {std::make_shared<Staging>(*queues_, *allocator_), std::make_shared<Staging>(*queues_, *allocator_)};
+    if (profile_.stages_transfers) {
+      staging_ = {std::make_shared<Staging>(*queues_, *allocator_), std::make_shared<Staging>(*queues_, *allocator_)};
+      allocator_->before_refusing([uploads = staging_.uploads.get()] { uploads->give_up(); });
+    }
   }
   ~ClDevice() override {
+    allocator_->before_refusing({});  // it may outlive the device
     opencl::finish(queue_.get());
     last_work_->end();
   }
 
   /// Before anything else computes: what fails is as if the device had none.
   void try_matrix_units() {
-    if (profile_.matrix_units != MatrixUnits::none && !multiplies_exactly(*this)) profile_.matrix_units = MatrixUnits::none;
+    constexpr std::int64_t kGroup = 256;  // of their kernels
+    if (profile_.max_group_size < kGroup) profile_.matrix_units = MatrixUnits::none;
+    if (profile_.matrix_units != MatrixUnits::mma_sync) return;  // a model needs no trial
+    if (!multiplies_exactly(*this)) profile_.matrix_units = MatrixUnits::none;
+    take_work();  // which is in nobody's profile
   }
 
   const DeviceProfile& profile() const override { return profile_; }
@@ -195,7 +203,9 @@ class ClDevice : public Device {
   }
   std::unique_ptr<PendingRead> read_later(std::span<const Region> from) override { return opencl::read_later(*queues_, staging_, from); }
   void finish() override {
-    last_work_->check(opencl::finish(queue_.get()), "clWaitForEvents");
+    const cl_int code = opencl::finish(queue_.get());
+    staging_.check(code);
+    last_work_->check(code, "clWaitForEvents");
     const std::lock_guard lock(mutex_);
     writes_.forget_finished();
   }
@@ -231,7 +241,7 @@ class ClDevice : public Device {
     const std::lock_guard lock(mutex_);
     EventHandle before, last;
     // The event is of the last kernel only, so a marker tells when the first could begin.
-    if (timing_) check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, before.place()), "clEnqueueMarkerWithWaitList");
+    if (timing_ && name != kNoWork) check(clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, before.place()), "clEnqueueMarkerWithWaitList");
     enqueue(queue_.get(), reinterpret_cast<void**>(last.place()));
     if (name != kNoWork) last_work_->note(natives_.emplace(name).first->c_str());
     if (!timing_ || !last) return;

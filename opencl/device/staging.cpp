@@ -56,27 +56,31 @@ bool StagingSlot::is_free() const {
   return std::ranges::all_of(uses_, [](const Use& use) { return status_of(use.event) <= CL_COMPLETE; });
 }
 
-void StagingSlot::check(const LastWork& last) const {
-  for (const Use& use : uses_) {
+void StagingSlot::check(const LastWork& last) {
+  for (Use& use : uses_) {
     const cl_int status = use.name ? status_of(use.event) : CL_COMPLETE;
-    if (status < 0 && status != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) last.check_of(use.name, status, "clEnqueueWriteBuffer");
+    if (status >= 0 || status == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) continue;
+    last.check_of(std::exchange(use.name, nullptr), status, "clEnqueueWriteBuffer");
   }
 }
+
+Staging::Staging(Queues& queues, Allocator& memory) : queues_(queues), memory_(memory) { idle_.reserve(kMostSlots); }
 
 std::unique_ptr<StagingSlot> Staging::take(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   const auto taken = [&](auto slot) {
+    (*slot)->check(queues_.last_work());
     std::unique_ptr<StagingSlot> out = std::move(*slot);
     idle_.erase(slot);
     return out;
   };
   const auto fits = std::ranges::find_if(idle_, [&](const auto& slot) { return slot->bytes() >= bytes && slot->is_free(); });
   if (fits != idle_.end()) {
-    (*fits)->check(queues_.last_work());
     std::unique_ptr<StagingSlot> slot = taken(fits);
     slot->begin();
     return slot;
   }
+  if (is_refused_ || !has_room(bytes)) return nullptr;
   if (slots_ == kMostSlots) {  // one that is too small makes room
     const auto small = std::ranges::find_if(idle_, [&](const auto& slot) { return slot->bytes() < bytes && slot->is_free(); });
     if (small == idle_.end()) return nullptr;
@@ -87,10 +91,13 @@ std::unique_ptr<StagingSlot> Staging::take(std::int64_t bytes) {
   return nullptr;
 }
 
-/// Nothing else gives way to it.
-void Staging::make(std::int64_t bytes) {
+/// So that nothing else gives way to it. A block may be larger than what is asked for, but less than twice as large.
+bool Staging::has_room(std::int64_t bytes) const {
   const MemoryStatistics now = memory_.statistics();
-  if (is_refused_ || now.in_use + now.cached + bytes > now.limit) return;
+  return now.in_use + now.cached + 2 * bytes <= now.limit;
+}
+
+void Staging::make(std::int64_t bytes) {
   try {
     idle_.push_back(std::make_unique<StagingSlot>(queues_, memory_, bytes));
     ++slots_;
@@ -99,12 +106,23 @@ void Staging::make(std::int64_t bytes) {
   }
 }
 
-void Staging::give_back(std::unique_ptr<StagingSlot> slot) {
+void Staging::give_back(std::unique_ptr<StagingSlot> slot) noexcept {
   const std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(slot));
+  idle_.push_back(std::move(slot));  // there is room for all
 }
 
-void Staging::check() const {
+void Staging::give_up() {
+  std::vector<std::unique_ptr<StagingSlot>> gone;  // destroyed without the lock
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;  // a thread that makes one asks for memory, or it is in use
+  for (auto& slot : idle_)
+    if (slot->is_free()) gone.push_back(std::move(slot));
+  std::erase(idle_, nullptr);
+  slots_ -= static_cast<int>(gone.size());
+  is_refused_ = true;
+}
+
+void Staging::check() {
   const std::lock_guard lock(mutex_);
   for (const auto& slot : idle_) slot->check(queues_.last_work());
 }
@@ -113,6 +131,7 @@ bool upload(Queues& queues, Staging& staging, const Region& to, std::span<const 
   if (std::ssize(from) < kLeastUpload) return false;
   std::unique_ptr<StagingSlot> slot = staging.take(std::ssize(from));
   if (!slot) return false;
+  const std::shared_ptr<void> back(&staging, [&](void*) { staging.give_back(std::move(slot)); });
   std::memcpy(slot->host(), from.data(), from.size());
   LastWork& work = queues.last_work();
   const cl_command_queue transfer = queues.get(Queue::transfer);
@@ -126,7 +145,6 @@ bool upload(Queues& queues, Staging& staging, const Region& to, std::span<const 
   work.check(clEnqueueCopyBuffer(queues.get(Queue::compute), slot->device(), to.block->memory.get(), 0, at(to.offset), from.size(), 1, &written,
                                  slot->in_use_by(nullptr)),
              "clEnqueueCopyBuffer", to.block->what);
-  staging.give_back(std::move(slot));
   return true;
 }
 

@@ -33,8 +33,8 @@ class StagingSlot {
   const EventHandle& last_use() const { return uses_.back().event; }
   /// Whether all enqueued work that uses it is done. Does not wait.
   bool is_free() const;
-  /// @throws DeviceError if work that used it has failed
-  void check(const LastWork& last) const;
+  /// @throws DeviceError if work that used it has failed, once
+  void check(const LastWork& last);
   /// Waits for enqueued work that uses it.
   void wait() const;
   /// Begins another use of a free one.
@@ -56,15 +56,18 @@ class StagingSlot {
 class Staging {
  public:
   /// @param queues, memory  must outlive all calls of `take`
-  Staging(Queues& queues, Allocator& memory) : queues_(queues), memory_(memory) {}
+  Staging(Queues& queues, Allocator& memory);
   /// Takes a slot for so many bytes. Does not wait: where none is free, it makes one for later calls if there is room for it.
   /// @return null where none is free  @throws DeviceError as `check`
   std::unique_ptr<StagingSlot> take(std::int64_t bytes);
-  void give_back(std::unique_ptr<StagingSlot> slot);
+  void give_back(std::unique_ptr<StagingSlot> slot) noexcept;
+  /// Lets go of those that are free, for good: memory is short.
+  void give_up();
   /// @throws DeviceError if an upload that used one has failed
-  void check() const;
+  void check();
 
  private:
+  bool has_room(std::int64_t bytes) const;
   void make(std::int64_t bytes);
   Queues& queues_;
   Allocator& memory_;

@@ -115,7 +115,11 @@ class CachingAllocator : public Allocator {
   }
   void trim() override {
     Lock lock(mutex_);
-    drop_cached(lock);
+    drop_all(lock);
+  }
+  void before_refusing(std::function<void()> give_up) override {
+    const std::lock_guard lock(mutex_);
+    give_up_ = std::move(give_up);
   }
 
  private:
@@ -173,6 +177,16 @@ class CachingAllocator : public Allocator {
     finish(lock);
   }
 
+  /// And what others can do without.
+  void drop_all(Lock& lock) {
+    if (const auto give_up = give_up_) {
+      lock.unlock();
+      give_up();
+      lock.lock();
+    }
+    drop_cached(lock);
+  }
+
   void drop_scratch(Lock& lock) {
     if (!scratch_) return;
     statistics_.in_use -= scratch_->size;
@@ -190,6 +204,7 @@ class CachingAllocator : public Allocator {
   /// Frees what is cached where the limit asks for it.
   void make_room(Lock& lock, std::int64_t size, std::int64_t asked, std::string_view what) {
     if (statistics_.in_use + statistics_.cached + size > statistics_.limit) drop_cached(lock);
+    if (statistics_.in_use + size > statistics_.limit) drop_all(lock);
     if (statistics_.in_use + size > statistics_.limit)
       refuse(asked, what, "the memory limit is reached", limit_is_asked_for_ ? ", or a larger limit (--memory-limit)" : "");
     if (size > max_allocation_) refuse(asked, what, fmt::format("the device's largest buffer is {} bytes", max_allocation_));
@@ -208,7 +223,7 @@ class CachingAllocator : public Allocator {
       if (code == CL_SUCCESS) return block;
       if (last_try)
         refuse(asked, what, fmt::format("clCreateBuffer: {}, so others may hold the rest of the device's memory", code_name(code)), ", or another device");
-      drop_cached(lock);
+      drop_all(lock);
     }
     return nullptr;
   }
@@ -240,6 +255,7 @@ class CachingAllocator : public Allocator {
   std::mutex lease_;  // of the scratch memory, taken before mutex_
   std::unique_ptr<Block> scratch_;
   bool leased_ = false;
+  std::function<void()> give_up_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Device memory: Allocator; Buffer, which owns a block of it; Region, a range of a block.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -82,6 +83,8 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   virtual void reset_peak() = 0;
   /// Releases cached blocks.
   virtual void trim() = 0;
+  /// @param give_up  is called, without a lock, by `trim` and before a request is refused: whoever holds memory that it can do without lets go of it
+  virtual void before_refusing(std::function<void()> give_up) = 0;
 
  private:
   friend class Buffer;

@@ -66,8 +66,7 @@ const char* declines(const Problem& p, const opencl::DeviceProfile& profile) {
 template <Direction d, TileArithmetic arithmetic>
 std::int64_t longest_loop(const Problem& p, const opencl::DeviceProfile& profile) {
   const Geometry g = geometry_of<d>(p);
-  const GroupTile& t = division_of<arithmetic>(d, g, profile).tile;
-  return product_of(d, g).k * t.rows * t.columns / (4 * t.group);
+  return longest_loop_of(division_of<arithmetic>(d, g, profile).tile, product_of(d, g));
 }
 
 template <Direction d, TileArithmetic arithmetic>

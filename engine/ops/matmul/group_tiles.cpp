@@ -7,6 +7,7 @@
 #include <bit>
 #include <limits>
 
+#include "engine/ops/common.h"
 #include "engine/ops/matmul/form_parts.h"
 #include "opencl/device/matrix_units.h"
 
@@ -74,7 +75,7 @@ constexpr GemmForm group_tile(const char* name) {
 }  // namespace
 
 GroupTile tile_on(const GroupTile& t, const DeviceProfile& d) {
-  if (d.longest_loop == opencl::kAnyLoop) return t;
+  if (d.longest_loop == opencl::kAnyLoop || t.arithmetic == TileArithmetic::matrix_units) return t;
   return {t.rows / 4, t.columns / 4, t.depth, t.across / 4, t.rate, t.group / 16};
 }
 
@@ -141,8 +142,7 @@ std::string options_of(const GroupTile& t, bool vectors, const DeviceProfile& d)
   if (t.arithmetic == TileArithmetic::matrix_units)
     return fmt::format("{} -DWARP_COLUMNS={} -DVECTOR={} {} -DSPLIT={:d}", size, t.across, vectors ? 4 : 1, opencl::units_option(d),
                        d.precision() == Precision::float32);
-  const std::string sub_group = d.least_sub_group_width ? fmt::format(" -DSUB_GROUP={}", d.least_sub_group_width) : "";
-  return fmt::format("{} -DITEM_COLUMNS={} -DVECTOR={}{}", size, t.across, vectors ? 4 : 1, sub_group);
+  return fmt::format("{} -DITEM_COLUMNS={} -DVECTOR={}{}", size, t.across, vectors ? 4 : 1, sub_group_option(d));
 }
 
 void add_up(Device& device, const PartSums& s, const opencl::EpilogueCode& epilogue) {

@@ -27,6 +27,7 @@ extern constinit const GemmForm kMatrixUnits{
     .target = Target::gpu,
     .needs = {.group_size = 256, .matrix_units = true},
     .declines = unless_units,
+    .longest_loop = [](const GemmProblem& p, const DeviceProfile& d) { return longest_loop_of(tile_for(p, d), p); },
     .rank = rank_of_units,
     .workspace_bytes = workspace_of_units,
     .launch = launch_units,

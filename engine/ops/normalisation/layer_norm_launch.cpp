@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 
 #include "engine/ops/common.h"
 #include "engine/ops/normalisation/layer_norm.h"

@@ -74,6 +74,8 @@ CommonOptions common_options(const po::variables_map& v) {
   CommonOptions o;
   o.device = device_options(v);
   o.device.precision = precision_choice(v["precision"].as<std::string>());
+  if (o.device.precision == Precision::tf32 && o.device.gemm == opencl::GemmChoice::clblast)
+    throw UsageError("--precision tf32 is given with --gemm clblast, which computes in float32; accepted: --gemm auto or native");
   if (v.count("variant")) o.device.ablation = ablation_options(v);
   o.passes_text = v["graph-passes"].as<std::string>();
   o.passes = parse_passes(o.passes_text);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -94,27 +95,32 @@ TEST_F(DeviceStaging, more_batches_than_there_is_staging_memory_for_wait_for_not
   for (int i = 0; i < kBatches; ++i) seen.push_back(buffer_of(kBatch));
   Fence fence = device_->make_fence();
   device_->wait_for(Queue::compute, fence.event());
-  const auto enqueued = std::async(std::launch::async, [&] {
+  auto enqueued = std::async(std::launch::async, [&] {
+    int staged = 0;
     for (int i = 0; i < kBatches; ++i) {
-      upload(input, batch_of(i));
+      staged += upload(input, batch_of(i));
       device_->copy(whole(input), whole(seen[at(i)]));
     }
+    return staged;
   });
   EXPECT_EQ(enqueued.wait_for(std::chrono::seconds(30)), std::future_status::ready);
   fence.complete();
+  EXPECT_GE(enqueued.get(), 1) << "some go by staging memory";
   for (int i = 0; i < kBatches; ++i) EXPECT_EQ(contents_of(*device_, seen[at(i)]), batch_of(i)) << i;
 }
 
 // The memory of one that is released goes to the next owner, while the transfers of both are on their way.
 TEST_F(DeviceStaging, batches_of_any_size_arrive_in_memory_that_is_handed_on) {
   std::vector<std::pair<Buffer, Bytes>> kept;
+  int staged = 0;
   for (int i = 0; i < 60; ++i) {
     const std::int64_t bytes = (i % 5 == 4 ? 1000 : 64 << 10) + 4096 * (i * 7 % 64);
     const Buffer input = buffer_of(bytes);
-    upload(input, batch_of(i, bytes));
+    staged += upload(input, batch_of(i, bytes));
     kept.emplace_back(buffer_of(bytes), batch_of(i, bytes));
     device_->copy(whole(input), whole(kept.back().first));
   }
+  EXPECT_GE(staged, 1);
   for (const auto& [buffer, wanted] : kept) EXPECT_EQ(contents_of(*device_, buffer), wanted);
 }
 
@@ -138,6 +144,19 @@ TEST_F(DeviceStaging, takes_no_memory_beyond_the_limit) {
     EXPECT_EQ(contents_of(*device, input), batch_of(i));
   }
   EXPECT_EQ(device->memory().statistics().in_use, kBatch);
+}
+
+TEST_F(DeviceStaging, gives_way_to_what_has_no_other_room) {
+  const auto device = testing::pretended_device("gpu", {.memory_limit = 8 * kBatch});
+  const Buffer input = device->memory().allocate(kBatch, "input");
+  for (int i = 0; i < 4; ++i) {
+    device->write(whole(input), std::make_shared<const Bytes>(batch_of(i)));
+    EXPECT_EQ(contents_of(*device, input), batch_of(i));
+  }
+  EXPECT_GT(device->memory().statistics().in_use, 2 * kBatch) << "input, and staging memory";
+  const Buffer rest = device->memory().allocate(6 * kBatch, "the rest");
+  device->write(whole(input), std::make_shared<const Bytes>(batch_of(9)));
+  EXPECT_EQ(contents_of(*device, input), batch_of(9));
 }
 
 TEST_F(DeviceStaging, regions_that_are_read_together_come_one_behind_the_other) {
@@ -176,17 +195,19 @@ TEST_F(DeviceStaging, results_that_are_read_later_are_those_of_their_step) {
 
 TEST_F(DeviceStaging, threads_upload_and_read_side_by_side) {
   std::vector<std::thread> threads;
+  std::atomic<int> staged = 0;
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       const Buffer input = buffer_of(kBatch);
       for (int round = 0; round < 25; ++round) {
-        upload(input, batch_of(100 * t + round));
+        staged += upload(input, batch_of(100 * t + round));
         const auto pending = device_->read_later({input.block(), kBatch - 64, 64});
         const Bytes wanted = batch_of(100 * t + round);
         EXPECT_TRUE(std::ranges::equal(pending->get(), std::span(wanted).last(64))) << t << ", " << round;
       }
     });
   for (std::thread& thread : threads) thread.join();
+  EXPECT_GE(staged, 1);
 }
 
 }  // namespace

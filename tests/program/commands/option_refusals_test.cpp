@@ -130,6 +130,8 @@ TEST_F(OptionRefusals, a_word_that_is_no_choice_tells_the_choices) {
   for (const char* option : {"--model", "--dataset", "--optimizer", "--lr-schedule", "--shuffle", "--augment", "--normalize", "--frontend", "--gemm",
                              "--recompute", "--denormals", "--precision"})
     expect_refused({"train", option, "zzz"}, 2, std::string("gemel: ") + option + ": 'zzz' is not accepted; accepted: ");
+  expect_refused({"train", "--precision", "tf32", "--gemm", "clblast"}, 2,
+                 "--precision tf32 is given with --gemm clblast, which computes in float32; accepted: --gemm auto or native");
   expect_refused({"train", "--graph-passes", "dead-code,"}, 2, "graph passes: '' is unknown; accepted: all, none, ");
   const std::string no_blocks =
       "gemel: --recompute: blocks is given with --model lenet, which has no repeated blocks; accepted: none, or another model: resnet18, resnet50, ";
