@@ -19,7 +19,8 @@ using train::Bearing;
 struct Part {
   const char *option, *name;
   Bearing bearing;
-  const char* none = "none";  // where it has no value
+  const char* none = "none";       // where it has no value
+  const char* before = "unknown";  // as of train::IdentityPart
 };
 constexpr Part kParts[] = {{"batch-size", train::kBatchSize, Bearing::sample_order},
                            {"shuffle", "shuffle", Bearing::sample_order},
@@ -35,7 +36,7 @@ constexpr Part kParts[] = {{"batch-size", train::kBatchSize, Bearing::sample_ord
                            {"compression", "compression", Bearing::setting},
                            {"graph-passes", "graph passes", Bearing::last_bits},
                            {"denormals", "denormals", Bearing::setting},
-                           {"precision", "precision", Bearing::setting},
+                           {"precision", "precision", Bearing::setting, "none", "float32"},
                            {"gemm", "GEMM provider", Bearing::last_bits},
                            {"variant", "variants", Bearing::last_bits},
                            {"lstm", "LSTM", Bearing::last_bits},
@@ -63,7 +64,7 @@ std::string first_and_last(const datasets::Dataset& data) {
 train::RunIdentity identity_of(const TrainOptions& o, const domains::Workload& work, int ranks) {
   train::RunIdentity out{{"model", o.model, Bearing::state}};
   for (const train::IdentityPart& part : work.identity()) out.push_back(part);
-  for (const Part& part : kParts) out.push_back({part.name, value_of(o.spec.at(part.option), part.none), part.bearing});
+  for (const Part& part : kParts) out.push_back({part.name, value_of(o.spec.at(part.option), part.none), part.bearing, part.before});
   const Strategy& strategy = *o.parallel.strategy;
   if (const std::int64_t steps = strategy.steps_per_batch(ranks); steps > 1) {  // then a step's number says another place in the order of samples
     const auto batch = std::ranges::find(out, train::kBatchSize, &train::IdentityPart::name);

@@ -30,8 +30,8 @@ std::vector<std::string> differences_from(const FileMetadata& checkpoint, const 
   std::vector<std::string> out;
   for (const IdentityPart& part : now) {
     const auto it = checkpoint.find(metadata_key(part));
-    if (part.bearing == Bearing::none || (it != checkpoint.end() && it->second == part.value)) continue;
-    const std::string was = it == checkpoint.end() ? "unknown" : it->second;
+    const std::string was = it == checkpoint.end() ? part.before : it->second;
+    if (part.bearing == Bearing::none || was == part.value) continue;
     const std::string change = fmt::format("{} was '{}', is now '{}'", part.name, was, part.value);
     if (it != checkpoint.end() && part.bearing == Bearing::state)
       throw DataError(fmt::format("resume: {}; accepted: '{}', which the checkpoint is of", change, was));

@@ -15,6 +15,7 @@ enum class Bearing { last_bits, setting, sample_order, state, none };
 struct IdentityPart {
   std::string name, value;
   Bearing bearing;
+  const char* before = "unknown";  // what a checkpoint had that does not tell
 };
 using RunIdentity = std::vector<IdentityPart>;
 

@@ -164,7 +164,7 @@ cl_int device_info(cl_device_id, cl_device_info what, std::size_t room, void* to
     case CL_DEVICE_EXTENSIONS:
       return text("cl_nv_device_attribute_query");
     case CL_DEVICE_COMPUTE_CAPABILITY_MAJOR_NV:
-      return number(cl_uint{9});
+      return number(cl_uint{7});  // the last without the matrix units that are tried as a device is opened
     case CL_DEVICE_COMPUTE_CAPABILITY_MINOR_NV:
       return number(cl_uint{0});
     case CL_DEVICE_WARP_SIZE_NV:
