@@ -111,6 +111,7 @@ TEST_F(DeviceStaging, more_batches_than_there_is_staging_memory_for_wait_for_not
 
 // The memory of one that is released goes to the next owner, while the transfers of both are on their way.
 TEST_F(DeviceStaging, batches_of_any_size_arrive_in_memory_that_is_handed_on) {
+  warm_up();
   std::vector<std::pair<Buffer, Bytes>> kept;
   int staged = 0;
   for (int i = 0; i < 60; ++i) {
