@@ -115,7 +115,7 @@ class CachingAllocator : public Allocator {
   }
   void trim() override {
     Lock lock(mutex_);
-    drop_all(lock);
+    drop_cached(lock);
   }
   void before_refusing(std::function<void()> give_up) override {
     const std::lock_guard lock(mutex_);

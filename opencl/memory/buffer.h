@@ -83,7 +83,7 @@ class Allocator : public std::enable_shared_from_this<Allocator> {
   virtual void reset_peak() = 0;
   /// Releases cached blocks.
   virtual void trim() = 0;
-  /// @param give_up  is called, without a lock, by `trim` and before a request is refused: whoever holds memory that it can do without lets go of it
+  /// @param give_up  is called, without a lock, before a request is refused: whoever holds memory that it can do without lets go of it
   virtual void before_refusing(std::function<void()> give_up) = 0;
 
  private:
