@@ -91,14 +91,8 @@ class ClDevice : public Device {
     last_work_->end();
   }
 
-  /// Before anything else computes: what fails is as if the device had none.
-  void try_matrix_units() {
-    constexpr std::int64_t kGroup = 256;  // of their kernels
-    if (profile_.max_group_size < kGroup) profile_.matrix_units = MatrixUnits::none;
-    if (profile_.matrix_units != MatrixUnits::mma_sync) return;  // a model needs no trial
-    if (!multiplies_exactly(*this)) profile_.matrix_units = MatrixUnits::none;
-    take_work();  // which is in nobody's profile
-  }
+  /// Before anything else computes.
+  void try_matrix_units() { profile_.matrix_units = usable_units(*this); }
 
   const DeviceProfile& profile() const override { return profile_; }
   const DeviceSettings& settings() const override { return settings_; }

@@ -61,4 +61,16 @@ bool multiplies_exactly(Device& device) try {
   return false;
 }
 
+MatrixUnits usable_units(Device& device) try {
+  constexpr std::int64_t kGroup = 256;  // of their kernels
+  const MatrixUnits has = device.profile().matrix_units;
+  if (device.profile().max_group_size < kGroup) return MatrixUnits::none;
+  if (has != MatrixUnits::mma_sync) return has;  // a model needs no trial
+  const bool works = multiplies_exactly(device);
+  device.take_work();  // which is in nobody's profile
+  return works ? has : MatrixUnits::none;
+} catch (const DeviceError&) {  // of work that failed: its next owner is told
+  return MatrixUnits::none;
+}
+
 }  // namespace gemel::opencl

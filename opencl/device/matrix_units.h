@@ -13,4 +13,7 @@ std::string units_option(const DeviceProfile& profile);
 /// Waits for the device.
 bool multiplies_exactly(Device& device);
 
+/// Those of the device that compute what they should; to be asked before anything else computes. What fails is as if the device had none.
+MatrixUnits usable_units(Device& device);
+
 }  // namespace gemel::opencl

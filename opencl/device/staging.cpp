@@ -56,12 +56,16 @@ bool StagingSlot::is_free() const {
   return std::ranges::all_of(uses_, [](const Use& use) { return status_of(use.event) <= CL_COMPLETE; });
 }
 
+bool StagingSlot::Use::has_failed() const {
+  const cl_int status = name ? status_of(event) : CL_COMPLETE;
+  return status < 0 && status != CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST;
+}
+
+bool StagingSlot::has_failed() const { return std::ranges::any_of(uses_, &Use::has_failed); }
+
 void StagingSlot::check(const LastWork& last) {
-  for (Use& use : uses_) {
-    const cl_int status = use.name ? status_of(use.event) : CL_COMPLETE;
-    if (status >= 0 || status == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) continue;
-    last.check_of(std::exchange(use.name, nullptr), status, "clEnqueueWriteBuffer");
-  }
+  for (Use& use : uses_)
+    if (use.has_failed()) last.check_of(std::exchange(use.name, nullptr), status_of(use.event), "clEnqueueWriteBuffer");
 }
 
 Staging::Staging(Queues& queues, Allocator& memory) : queues_(queues), memory_(memory) { idle_.reserve(kMostSlots); }
@@ -116,7 +120,7 @@ void Staging::give_up() {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return;  // a thread that makes one asks for memory, or it is in use
   for (auto& slot : idle_)
-    if (slot->is_free()) gone.push_back(std::move(slot));
+    if (slot->is_free() && !slot->has_failed()) gone.push_back(std::move(slot));
   std::erase(idle_, nullptr);
   slots_ -= static_cast<int>(gone.size());
   is_refused_ = true;

@@ -33,6 +33,8 @@ class StagingSlot {
   const EventHandle& last_use() const { return uses_.back().event; }
   /// Whether all enqueued work that uses it is done. Does not wait.
   bool is_free() const;
+  /// Whether `check` would throw.
+  bool has_failed() const;
   /// @throws DeviceError if work that used it has failed, once
   void check(const LastWork& last);
   /// Waits for enqueued work that uses it.
@@ -44,6 +46,7 @@ class StagingSlot {
   struct Use {
     const char* name;
     EventHandle event;
+    bool has_failed() const;
   };
   Buffer device_;
   QueueHandle transfer_;
