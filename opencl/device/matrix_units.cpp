@@ -69,7 +69,7 @@ MatrixUnits usable_units(Device& device) try {
   const bool works = multiplies_exactly(device);
   device.take_work();  // which is in nobody's profile
   return works ? has : MatrixUnits::none;
-} catch (const DeviceError&) {  // of work that failed: its next owner is told
+} catch (const DeviceError&) {  // a device that is lost says so at its next call
   return MatrixUnits::none;
 }
 
